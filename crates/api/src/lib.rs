@@ -1,0 +1,3 @@
+//! `openshell-api`: the public API, supervisor sessions, health and metrics, on the fence and the store.
+
+pub mod session;

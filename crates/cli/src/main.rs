@@ -1,0 +1,3 @@
+//! `openshell`: the openshell command line.
+
+fn main() {}

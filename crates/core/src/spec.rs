@@ -1,0 +1,52 @@
+//! What a user asks for: image, command, environment, resources, restart policy.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::life::RestartPolicy;
+use crate::quantity::{Bytes, MilliCpu};
+
+/// An image as its user named it, or by id.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ImageRef(pub String);
+
+impl std::fmt::Display for ImageRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Limits on what a workload may use; absent means the driver's default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPU time.
+    pub cpu: Option<MilliCpu>,
+    /// Memory, swap excluded.
+    pub memory: Option<Bytes>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+}
+
+/// Everything that creating a sandbox fixes. Immutable after create.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    /// The workload's image; empty only before defaults are applied.
+    pub image: Option<ImageRef>,
+    /// The main process; empty means an interactive login shell kept on a tty.
+    pub command: Vec<String>,
+    /// Whether main has a terminal.
+    pub tty: bool,
+    /// Environment of main and of every exec.
+    pub environment: BTreeMap<String, String>,
+    /// Limits.
+    pub resources: Resources,
+    /// What happens when main ends.
+    pub restart_policy: RestartPolicy,
+    /// Log level inside, as asked.
+    pub log_level: String,
+    /// The public `SandboxSpec` message as its user sent it, so that what this version does not act upon
+    /// is given back unchanged.
+    pub wire: Vec<u8>,
+}

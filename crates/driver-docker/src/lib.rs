@@ -1,0 +1,1 @@
+//! `openshell-driver-docker`: the Docker engine, spoken to with bollard.

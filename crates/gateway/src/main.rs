@@ -1,0 +1,3 @@
+//! `openshell-gateway`: the gateway: configuration, composition, signals.
+
+fn main() {}

@@ -1,0 +1,211 @@
+//! The fence: the one trait through which the life of a sandbox changes (L1).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use openshell_core::{
+    ContainerId, Generation, Phase, Reason, SandboxId, SandboxName, SandboxRecord, SandboxSpec,
+    WorkspaceName,
+};
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::driver::{ByteStream, DriverError};
+use crate::ports::{SessionEvent, SessionHello};
+use openshell_core::SupervisorInstance;
+
+pub(crate) mod sealed {
+    /// Only this crate implements the fence.
+    pub trait Sealed {}
+}
+
+/// A sandbox to be made.
+#[derive(Clone, Debug)]
+pub struct NewSandbox {
+    /// Unique in its workspace.
+    pub name: SandboxName,
+    /// Where.
+    pub workspace: WorkspaceName,
+    /// For selectors.
+    pub labels: BTreeMap<String, String>,
+    /// For people and programs.
+    pub annotations: BTreeMap<String, String>,
+    /// Validated, defaults applied.
+    pub spec: SandboxSpec,
+    /// The template it comes from: name and resource version.
+    pub template: Option<(String, String)>,
+    /// Makes the create idempotent: the same id answers with the sandbox of the first call.
+    pub request_id: Option<String>,
+}
+
+/// Why a command was refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum CommandError {
+    /// There is no such sandbox.
+    #[error("sandbox {0:?} does not exist")]
+    NotFound(String),
+    /// The name is taken in this workspace.
+    #[error("sandbox {0:?} already exists")]
+    AlreadyExists(String),
+    /// The phase forbids it; says what to do instead.
+    #[error("{message}")]
+    Refused {
+        /// The phase that forbids it.
+        phase: Phase,
+        /// What and why.
+        message: String,
+    },
+    /// The same `request_id` was used for something else.
+    #[error("request id {0:?} was used before with other contents")]
+    RequestIdReused(String),
+    /// The store failed; nothing was accepted.
+    #[error("the store failed: {0}")]
+    Store(String),
+    /// The gateway is shutting down.
+    #[error("the gateway is shutting down; try again")]
+    ShuttingDown,
+    /// The engine could not do it now.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+/// Why a session was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SessionRefused {
+    /// No such sandbox.
+    #[error("the sandbox does not exist")]
+    NotFound,
+    /// Of another run.
+    #[error("the session is of run {got}; the present run is {present}")]
+    StaleGeneration {
+        /// The session's.
+        got: Generation,
+        /// The record's.
+        present: Generation,
+    },
+    /// Another supervisor process holds this run.
+    #[error("run {0} is bound to another supervisor process")]
+    OtherInstance(Generation),
+    /// The measured posture does not confirm enforcement.
+    #[error("the sandbox does not confirm its enforcement")]
+    NotEnforced,
+    /// This run is being stopped or deleted.
+    #[error("the run is ending")]
+    Ending,
+}
+
+/// The life of every sandbox. Commands return once they are durable (accepted); what becomes of them is seen by
+/// [`watch`](Self::watch). No lock is held across an engine call, and no sandbox waits for another (L15).
+pub trait LifecycleFence: sealed::Sealed + Send + Sync + 'static {
+    /// Accepts a new sandbox. Its record is durable when this returns.
+    fn create(
+        &self,
+        new: NewSandbox,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    /// Asks for it to run. From every phase but Deleting this leads somewhere (L7).
+    fn start(
+        &self,
+        id: SandboxId,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    /// Asks for it not to run.
+    fn stop(
+        &self,
+        id: SandboxId,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    /// Ends the present run and begins another.
+    fn restart(
+        &self,
+        id: SandboxId,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    /// Asks for it not to exist (L12).
+    fn delete(
+        &self,
+        id: SandboxId,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+
+    /// A supervisor's session asks to be accepted. The record is that of the run it joins.
+    fn session_opened(
+        &self,
+        hello: SessionHello,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, SessionRefused>> + Send;
+    /// A later word of a session. One that is not the current run's changes nothing (L3).
+    fn session_event(
+        &self,
+        sandbox: SandboxId,
+        generation: Generation,
+        instance: SupervisorInstance,
+        event: SessionEvent,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// The record as published, and every later one; `None` once it is deleted. Never goes backwards.
+    fn watch(&self, id: SandboxId) -> Option<watch::Receiver<Option<Arc<SandboxRecord>>>>;
+    /// The published record of a name.
+    fn by_name(&self, workspace: &WorkspaceName, name: &SandboxName) -> Option<Arc<SandboxRecord>>;
+    /// The published record of an id.
+    fn by_id(&self, id: SandboxId) -> Option<Arc<SandboxRecord>>;
+    /// All published records, ordered by workspace and name. Lists are pages of this.
+    fn list(&self) -> Vec<Arc<SandboxRecord>>;
+    /// Ticks with every publication, for list watchers.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// A tar archive of a path in a sandbox's container, in every phase in which there is one.
+    fn read_archive(
+        &self,
+        id: SandboxId,
+        path: PathBuf,
+    ) -> impl Future<Output = Result<ByteStream, CommandError>> + Send;
+    /// Unpacks a tar archive into a directory of a sandbox.
+    fn write_archive(
+        &self,
+        id: SandboxId,
+        directory: PathBuf,
+        tar: ByteStream,
+    ) -> impl Future<Output = Result<(), CommandError>> + Send;
+
+    /// Takes up everything the store holds: called once, at start. Returns at once; restores run concurrently.
+    fn restore(&self) -> impl Future<Output = Result<(), CommandError>> + Send;
+    /// Stops accepting, lets what is in flight reach a durable point, and (by configuration) stops every run.
+    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+
+    /// What the engine says of itself, asked now.
+    fn engine(&self)
+    -> impl Future<Output = Result<crate::driver::EngineInfo, DriverError>> + Send;
+    /// Everything of our namespace that the engine holds and no record knows.
+    fn leftovers(
+        &self,
+    ) -> impl Future<Output = Result<Vec<crate::driver::Owned>, DriverError>> + Send;
+}
+
+/// What a refused `exec` or forward says: the phase, what it waits for, the way out.
+pub fn not_ready_message(record: &SandboxRecord) -> String {
+    let Life {
+        phase, condition, ..
+    } = &record.life;
+    let name = &record.meta.name;
+    let reason: Reason = condition.reason;
+    match phase {
+        Phase::Provisioning | Phase::Starting => {
+            format!(
+                "sandbox {name} is not ready (phase {phase}, {reason}): {}",
+                condition.message
+            )
+        }
+        Phase::Stopped | Phase::Completed | Phase::Error => format!(
+            "sandbox {name} is {phase} ({reason}): {}; run `openshell sandbox start {name}`",
+            condition.message
+        ),
+        _ => format!(
+            "sandbox {name} is {phase} ({reason}): {}",
+            condition.message
+        ),
+    }
+}
+
+use openshell_core::Life;
+
+/// The recorded workload container of a sandbox, if there is one.
+pub(crate) fn workload_container(record: &SandboxRecord) -> Option<&ContainerId> {
+    record.life.run.as_ref().and_then(|r| r.workload.as_ref())
+}

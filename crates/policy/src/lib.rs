@@ -1,0 +1,1 @@
+//! `openshell-policy`: the sandbox policy: model, validation, decision.

@@ -1,0 +1,227 @@
+//! `openshell-store`: SQLite records with compare-and-swap, and the lifecycle journal. One writer.
+
+use std::path::Path;
+
+use openshell_core::journal::JournalEntry;
+use openshell_core::{SandboxId, SandboxRecord, Timestamp};
+use thiserror::Error;
+
+/// Why the store could not do it; nothing was written.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Somebody else wrote first; reload and decide again (L1).
+    #[error("the record was changed meanwhile (version {current}, expected {expected})")]
+    Conflict {
+        /// What the caller knew.
+        expected: u64,
+        /// What is stored; 0 = nothing.
+        current: u64,
+    },
+    /// The name is taken in its workspace.
+    #[error("{kind} {name:?} already exists")]
+    Exists {
+        /// sandbox, template, workspace
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The request id was used before, for these contents or others.
+    #[error("request id {0:?} was used before")]
+    RequestSeen(String),
+    /// Another gateway has it open.
+    #[error(
+        "{path} is in use by another gateway (process {pid}); stop it, or give this one a store of its own"
+    )]
+    Locked {
+        /// The store.
+        path: String,
+        /// The holder, 0 if it cannot be told.
+        pid: u32,
+    },
+    /// Written by a newer version.
+    #[error(
+        "{path} has schema {found}, this version knows up to {known}; use the newer gateway, or restore the backup beside it"
+    )]
+    FromTheFuture {
+        /// The store.
+        path: String,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// A record cannot be read.
+    #[error("a stored {kind} cannot be read: {detail}")]
+    Corrupt {
+        /// sandbox, template, workspace, journal
+        kind: &'static str,
+        /// What and why.
+        detail: String,
+    },
+    /// SQLite or the file system failed (disk full, read-only, I/O).
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// One mutation's idempotence key: who asked, with which id, for what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestKey {
+    /// The caller and the method, such as `user/CreateSandbox`.
+    pub scope: String,
+    /// The caller's `request_id`.
+    pub id: String,
+    /// SHA-256 of the request's contents, hex.
+    pub digest: String,
+}
+
+/// A named object other than a sandbox: template, workspace. The store does not read its payload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// template, workspace
+    pub kind: ObjectKind,
+    /// Empty for workspaces.
+    pub workspace: String,
+    /// Unique within kind and workspace.
+    pub name: String,
+    /// Grows with every write.
+    pub resource_version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// A protobuf message.
+    pub payload: Vec<u8>,
+}
+
+/// The kinds of [`Object`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectKind {
+    /// A sandbox template.
+    Template,
+    /// A workspace.
+    Workspace,
+}
+
+/// The gateway's durable state. Cheap to clone; all writes go through one writer.
+#[derive(Clone, Debug)]
+pub struct Store {}
+
+#[expect(
+    unused_variables,
+    clippy::unimplemented,
+    reason = "replaced by the implementation"
+)]
+impl Store {
+    /// Opens or makes the store: 0600 in a 0700 directory, WAL, `synchronous=FULL`, one writer thread. Migrates,
+    /// with a backup before each migration. Refuses a newer schema and a store that another gateway holds.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        unimplemented!()
+    }
+
+    /// In memory, on the caller's thread: for simulations under a paused clock, and for unit tests.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        unimplemented!()
+    }
+
+    /// Writes a record and its journal entries in one transaction. `record.resource_version` is the version that
+    /// the caller knows (0 = must not exist, nor its name); answers with the new one.
+    /// A request key makes the write conditional on not having been seen.
+    pub async fn put_sandbox(
+        &self,
+        record: &SandboxRecord,
+        journal: Vec<JournalEntry>,
+        request: Option<RequestKey>,
+    ) -> Result<u64, StoreError> {
+        unimplemented!()
+    }
+
+    /// Removes a record if its version is still the expected one. Its journal goes with it.
+    pub async fn remove_sandbox(
+        &self,
+        id: SandboxId,
+        expected_version: u64,
+    ) -> Result<(), StoreError> {
+        unimplemented!()
+    }
+
+    /// One record.
+    pub async fn sandbox(&self, id: SandboxId) -> Result<Option<SandboxRecord>, StoreError> {
+        unimplemented!()
+    }
+
+    /// All records. One that cannot be read is reported beside the others, not instead of them.
+    pub async fn sandboxes(&self) -> Result<(Vec<SandboxRecord>, Vec<StoreError>), StoreError> {
+        unimplemented!()
+    }
+
+    /// Journal entries that change no record (discarded observations).
+    pub async fn append_journal(&self, entries: Vec<JournalEntry>) -> Result<(), StoreError> {
+        unimplemented!()
+    }
+
+    /// Entries of one sandbox with a sequence greater than `after`, oldest first, at most `limit`.
+    /// The newest 10,000 of each sandbox are kept.
+    pub async fn journal(
+        &self,
+        id: SandboxId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        unimplemented!()
+    }
+
+    /// The last `limit` entries of one sandbox, oldest first.
+    pub async fn journal_tail(
+        &self,
+        id: SandboxId,
+        limit: u32,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        unimplemented!()
+    }
+
+    /// The sandbox that a request made or changed, and the digest of that request. Kept for 24 hours.
+    pub async fn request(
+        &self,
+        scope: &str,
+        id: &str,
+    ) -> Result<Option<(SandboxId, String)>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Writes a template or a workspace; the version is compared as for records.
+    pub async fn put_object(&self, object: &Object) -> Result<u64, StoreError> {
+        unimplemented!()
+    }
+
+    /// One object.
+    pub async fn object(
+        &self,
+        kind: ObjectKind,
+        workspace: &str,
+        name: &str,
+    ) -> Result<Option<Object>, StoreError> {
+        unimplemented!()
+    }
+
+    /// All objects of a kind (and a workspace, if given), by name.
+    pub async fn objects(
+        &self,
+        kind: ObjectKind,
+        workspace: Option<&str>,
+    ) -> Result<Vec<Object>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Removes an object; answers whether it was there.
+    pub async fn remove_object(
+        &self,
+        kind: ObjectKind,
+        workspace: &str,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        unimplemented!()
+    }
+
+    /// Whether it can be written now (readiness).
+    pub async fn check(&self) -> Result<(), StoreError> {
+        unimplemented!()
+    }
+}

@@ -1,0 +1,3 @@
+//! `openshell-supervisor`: the supervisor: gateway session, link, egress.
+
+fn main() {}
