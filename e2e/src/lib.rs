@@ -1,0 +1,9 @@
+//! The harness: a private engine, images made from scratch, a gateway from release binaries, a census of what is
+//! left. It knows the product only from outside: command lines, the engine's own words, files.
+
+pub mod census;
+pub mod command;
+pub mod engine;
+pub mod host;
+pub mod image;
+pub mod wait;
