@@ -1,10 +1,21 @@
 //! `openshell-store`: SQLite records with compare-and-swap, and the lifecycle journal. One writer.
 
+mod journal;
+mod lock;
+mod objects;
+mod open;
+mod records;
+mod schema;
+mod writer;
+
 use std::path::Path;
+use std::sync::Arc;
 
 use openshell_core::journal::JournalEntry;
 use openshell_core::{SandboxId, SandboxRecord, Timestamp};
 use thiserror::Error;
+
+use crate::writer::Engine;
 
 /// Why the store could not do it; nothing was written.
 #[derive(Debug, Error)]
@@ -100,25 +111,28 @@ pub enum ObjectKind {
     Workspace,
 }
 
-/// The gateway's durable state. Cheap to clone; all writes go through one writer.
+/// The gateway's durable state. Cheap to clone; all writes go through one writer. A call whose future is dropped
+/// is done all the same; only its answer is lost.
 #[derive(Clone, Debug)]
-pub struct Store {}
+pub struct Store {
+    engine: Arc<Engine>,
+}
 
-#[expect(
-    unused_variables,
-    clippy::unimplemented,
-    reason = "replaced by the implementation"
-)]
 impl Store {
     /// Opens or makes the store: 0600 in a 0700 directory, WAL, `synchronous=FULL`, one writer thread. Migrates,
     /// with a backup before each migration. Refuses a newer schema and a store that another gateway holds.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        unimplemented!()
+        let (connection, lock) = open::on_disk(path)?;
+        Ok(Self {
+            engine: Arc::new(Engine::threaded(connection, lock)?),
+        })
     }
 
     /// In memory, on the caller's thread: for simulations under a paused clock, and for unit tests.
     pub fn in_memory() -> Result<Self, StoreError> {
-        unimplemented!()
+        Ok(Self {
+            engine: Arc::new(Engine::inline(open::in_memory()?)),
+        })
     }
 
     /// Writes a record and its journal entries in one transaction. `record.resource_version` is the version that
@@ -130,7 +144,18 @@ impl Store {
         journal: Vec<JournalEntry>,
         request: Option<RequestKey>,
     ) -> Result<u64, StoreError> {
-        unimplemented!()
+        let row = records::Row::of(record)?;
+        let journal = journal::rows(&journal)?;
+        self.engine
+            .write(move |c| {
+                let version = records::put(c, &row)?;
+                if let Some(key) = &request {
+                    records::claim_request(c, key, &row.id)?;
+                }
+                journal::append(c, &journal)?;
+                Ok(version)
+            })
+            .await
     }
 
     /// Removes a record if its version is still the expected one. Its journal goes with it.
@@ -139,22 +164,29 @@ impl Store {
         id: SandboxId,
         expected_version: u64,
     ) -> Result<(), StoreError> {
-        unimplemented!()
+        self.engine
+            .write(move |c| {
+                records::remove(c, id, expected_version)?;
+                journal::remove(c, id)
+            })
+            .await
     }
 
     /// One record.
     pub async fn sandbox(&self, id: SandboxId) -> Result<Option<SandboxRecord>, StoreError> {
-        unimplemented!()
+        self.engine.read(move |c| records::get(c, id)).await
     }
 
     /// All records. One that cannot be read is reported beside the others, not instead of them.
     pub async fn sandboxes(&self) -> Result<(Vec<SandboxRecord>, Vec<StoreError>), StoreError> {
-        unimplemented!()
+        self.engine.read(records::all).await
     }
 
-    /// Journal entries that change no record (discarded observations).
+    /// Journal entries that change no record (discarded observations). Those of a sandbox that is gone are not
+    /// kept: nothing of it remains (L13).
     pub async fn append_journal(&self, entries: Vec<JournalEntry>) -> Result<(), StoreError> {
-        unimplemented!()
+        let rows = journal::rows(&entries)?;
+        self.engine.write(move |c| journal::append(c, &rows)).await
     }
 
     /// Entries of one sandbox with a sequence greater than `after`, oldest first, at most `limit`.
@@ -165,7 +197,9 @@ impl Store {
         after: u64,
         limit: u32,
     ) -> Result<Vec<JournalEntry>, StoreError> {
-        unimplemented!()
+        self.engine
+            .read(move |c| journal::after(c, id, after, limit))
+            .await
     }
 
     /// The last `limit` entries of one sandbox, oldest first.
@@ -174,7 +208,7 @@ impl Store {
         id: SandboxId,
         limit: u32,
     ) -> Result<Vec<JournalEntry>, StoreError> {
-        unimplemented!()
+        self.engine.read(move |c| journal::tail(c, id, limit)).await
     }
 
     /// The sandbox that a request made or changed, and the digest of that request. Kept for 24 hours.
@@ -183,12 +217,16 @@ impl Store {
         scope: &str,
         id: &str,
     ) -> Result<Option<(SandboxId, String)>, StoreError> {
-        unimplemented!()
+        let (scope, id) = (scope.to_owned(), id.to_owned());
+        self.engine
+            .read(move |c| records::request(c, &scope, &id))
+            .await
     }
 
     /// Writes a template or a workspace; the version is compared as for records.
     pub async fn put_object(&self, object: &Object) -> Result<u64, StoreError> {
-        unimplemented!()
+        let object = object.clone();
+        self.engine.write(move |c| objects::put(c, &object)).await
     }
 
     /// One object.
@@ -198,16 +236,22 @@ impl Store {
         workspace: &str,
         name: &str,
     ) -> Result<Option<Object>, StoreError> {
-        unimplemented!()
+        let (workspace, name) = (workspace.to_owned(), name.to_owned());
+        self.engine
+            .read(move |c| objects::get(c, kind, &workspace, &name))
+            .await
     }
 
-    /// All objects of a kind (and a workspace, if given), by name.
+    /// All objects of a kind (and a workspace, if given), by workspace and name.
     pub async fn objects(
         &self,
         kind: ObjectKind,
         workspace: Option<&str>,
     ) -> Result<Vec<Object>, StoreError> {
-        unimplemented!()
+        let workspace = workspace.map(ToOwned::to_owned);
+        self.engine
+            .read(move |c| objects::all(c, kind, workspace.as_deref()))
+            .await
     }
 
     /// Removes an object; answers whether it was there.
@@ -217,11 +261,14 @@ impl Store {
         workspace: &str,
         name: &str,
     ) -> Result<bool, StoreError> {
-        unimplemented!()
+        let (workspace, name) = (workspace.to_owned(), name.to_owned());
+        self.engine
+            .write(move |c| objects::remove(c, kind, &workspace, &name))
+            .await
     }
 
     /// Whether it can be written now (readiness).
     pub async fn check(&self) -> Result<(), StoreError> {
-        unimplemented!()
+        self.engine.write(schema::touch).await
     }
 }
