@@ -345,4 +345,7 @@ pub struct Life {
     pub last_exit: Option<ExitRecord>,
     /// The engine that holds its containers (L18).
     pub engine: Option<EngineId>,
+    /// Supervisors of ended runs whose containers are not gone yet (L13).
+    #[serde(default)]
+    pub retired: Vec<ContainerId>,
 }
