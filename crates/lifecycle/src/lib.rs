@@ -3,9 +3,13 @@
 //! [`LifecycleFence`] takes commands from the API, observations from drivers and supervisor sessions; a pure
 //! machine decides; a thin shell persists, publishes and calls the [`ComputeDriver`].
 
+pub mod config;
 pub mod driver;
 pub mod fence;
 pub mod ports;
+pub mod restart;
+mod time;
 
+pub use config::{FenceConfig, RestoreMode, ShutdownMode};
 pub use driver::{ComputeDriver, DriverError, Permit};
 pub use fence::{CommandError, LifecycleFence};
