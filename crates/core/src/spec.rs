@@ -48,5 +48,22 @@ pub struct SandboxSpec {
     pub log_level: String,
     /// The public `SandboxSpec` message as its user sent it, so that what this version does not act upon
     /// is given back unchanged.
+    #[serde(with = "base64_text")]
     pub wire: Vec<u8>,
+}
+
+/// Bytes in JSON as text rather than as a list of numbers, which is four times as long.
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD as B64;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&B64.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(d)?;
+        B64.decode(text).map_err(serde::de::Error::custom)
+    }
 }

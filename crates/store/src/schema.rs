@@ -130,3 +130,6 @@ pub(crate) fn touch(connection: &Connection) -> Result<(), StoreError> {
         .execute([])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

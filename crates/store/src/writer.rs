@@ -224,3 +224,6 @@ fn transact(connection: &Connection, batch: &mut [Box<dyn Job>]) -> Result<(), S
         StoreError::from(e).to_string()
     })
 }
+
+#[cfg(test)]
+mod tests;
