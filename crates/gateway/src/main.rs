@@ -1,3 +1,5 @@
 //! `openshell-gateway`: the gateway: configuration, composition, signals.
 
+mod config;
+
 fn main() {}
