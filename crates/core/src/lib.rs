@@ -5,6 +5,7 @@ pub mod id;
 pub mod journal;
 pub mod life;
 pub mod name;
+pub mod posture;
 pub mod quantity;
 pub mod record;
 pub mod spec;
