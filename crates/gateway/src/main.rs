@@ -1,5 +1,6 @@
 //! `openshell-gateway`: the gateway: configuration, composition, signals.
 
 mod config;
+mod pki;
 
 fn main() {}
