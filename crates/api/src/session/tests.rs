@@ -1,0 +1,1 @@
+//! Sessions and relays over a real connection.
