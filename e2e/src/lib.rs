@@ -4,6 +4,7 @@
 pub mod census;
 pub mod command;
 pub mod engine;
+pub mod gateway;
 pub mod host;
 pub mod image;
 pub mod wait;

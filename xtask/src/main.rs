@@ -1,7 +1,17 @@
 //! Developer tasks, one file each.
 
+mod arrows;
 mod build;
+mod check;
+mod licence;
+mod packages;
 mod say;
+mod sdk;
+mod style;
+mod supply;
+mod tally;
+mod test;
+mod with_engine;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -17,10 +27,19 @@ struct Cli {
 enum Task {
     /// Build the binaries into target/dist
     Build(build::Args),
+    /// Format, lints, arrows, house rules, supply chain: what needs no engine
+    Check,
+    /// Everything that .ci/run runs, on a private engine
+    Test(test::Args),
+    /// Run a command beside a private engine, which is gone afterwards
+    WithEngine(with_engine::Args),
 }
 
 fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Build(args) => build::run(&args),
+        Task::Check => check::run(),
+        Task::Test(args) => test::run(&args),
+        Task::WithEngine(args) => with_engine::run(&args),
     }
 }

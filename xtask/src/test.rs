@@ -1,0 +1,112 @@
+//! `cargo xtask test`: everything that `.ci/run` runs, on a private engine, leaving nothing behind.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use openshell_e2e::engine::Engine;
+use openshell_e2e::host;
+
+use crate::tally::{self, Tally};
+use crate::{build, check, packages, say, sdk, with_engine};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the tests whose name contains this (checks and SDK test are left out then)
+    #[arg(long)]
+    only: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
+    packages::ensure()?;
+    let mut tally = Tally::default();
+    if args.only.is_none() {
+        let (held, failed) = check::all();
+        tally.add(Tally {
+            passed: held,
+            failed,
+        });
+    }
+    let outcome = on_an_engine(args, &mut tally);
+    if let Err(error) = &outcome {
+        say::line(&format!("\nerror: {error:#}"));
+        tally.failed += 1;
+    }
+    say::took("\neverything", started.elapsed());
+    say::line(&format!(
+        "\n{} passed, {} failed",
+        tally.passed, tally.failed
+    ));
+    if tally.failed > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
+    let dist = build::build(false)?;
+    let engine = with_engine::start()?;
+    say::step("unit and integration tests");
+    let only = args.only.as_deref();
+    tally.add(tally::count(&mut tests(
+        &engine,
+        &dist,
+        Scope::Crates,
+        only,
+    ))?);
+    say::step("end-to-end tests");
+    tally.add(tally::count(&mut tests(
+        &engine,
+        &dist,
+        Scope::EndToEnd,
+        only,
+    ))?);
+    if only.is_none() {
+        say::step("a client that nobody here wrote");
+        tally.add(sdk::test(&engine, &dist)?);
+    }
+    let directory = engine.socket().parent().map(Path::to_owned);
+    engine.stop()?;
+    if let Some(left) = directory.filter(|directory| directory.exists()) {
+        bail!("{} is left behind", left.display());
+    }
+    Ok(())
+}
+
+enum Scope {
+    Crates,
+    EndToEnd,
+}
+
+fn tests(engine: &Engine, dist: &Path, scope: Scope, only: Option<&str>) -> Command {
+    let mut cargo = build::cargo();
+    let nextest = host::find_program("cargo-nextest").is_some();
+    if nextest {
+        cargo.args([
+            "nextest",
+            "run",
+            "--no-fail-fast",
+            "--no-tests=pass",
+            "--color=never",
+        ]);
+    } else {
+        cargo.args(["test", "--no-fail-fast"]);
+    }
+    cargo.arg("--locked");
+    match scope {
+        Scope::Crates => cargo.args(["--workspace", "--exclude", "openshell-e2e"]),
+        Scope::EndToEnd => cargo.args(["-p", "openshell-e2e"]),
+    };
+    cargo.args(only);
+    if !nextest {
+        // Tests that measure time, or share an engine, do not run side by side without nextest's groups.
+        cargo.args(["--", "--test-threads=1"]);
+    }
+    cargo
+        .env("OPENSHELL_RUNTIME_DIR", dist.join("libexec/openshell"))
+        .env("OPENSHELL_E2E_DIST", dist);
+    with_engine::point(&mut cargo, engine);
+    cargo
+}
