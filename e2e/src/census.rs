@@ -5,12 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::{command, host};
 
 /// Everything that a task could leave behind.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Census {
     /// By id and name.
     pub containers: BTreeSet<String>,
@@ -63,6 +64,25 @@ impl Census {
         self.images = lines(&["images", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}"])?;
         self.networks = lines(&["network", "ls", "--format", "{{.Name}}"])?;
         Ok(())
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, file: &Path) -> Result<()> {
+        std::fs::write(file, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("{} cannot be written", file.display()))
+    }
+
+    /// Reads one that was written down.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn load(file: &Path) -> Result<Self> {
+        let text =
+            std::fs::read(file).with_context(|| format!("{} is unreadable", file.display()))?;
+        Ok(serde_json::from_slice(&text)?)
     }
 
     /// What this census has that the earlier one had not, and the other way round.

@@ -339,18 +339,14 @@ pub fn remove_all(settings: &Settings) -> Result<()> {
             .arg(format!("unix://{}", settings.engine.display()));
         docker
     };
-    for (list, remove) in [
-        (["ps", "-aq", "--filter"], ["rm", "-f", "-v"].as_slice()),
-        (["volume", "ls", "-q"], ["volume", "rm"].as_slice()),
-    ] {
-        let mut ask = docker();
-        ask.args(list);
-        if list[0] == "volume" {
-            ask.arg("--filter");
-        }
-        let ids = command::ok(ask.arg(&filter))?.text();
+    let kinds: [(&[&str], &[&str]); 2] = [
+        (&["ps", "-aq"], &["rm", "-f", "-v"]),
+        (&["volume", "ls", "-q"], &["volume", "rm"]),
+    ];
+    for (list, remove) in kinds {
+        let ids = command::ok(docker().args(list).args(["--filter", &filter]))?.text();
         if !ids.is_empty() {
-            command::run(docker().args(remove).args(ids.lines()))?;
+            command::ok(docker().args(remove).args(ids.lines()))?;
         }
     }
     Ok(())

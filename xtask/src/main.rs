@@ -3,6 +3,7 @@
 mod arrows;
 mod build;
 mod check;
+mod demo;
 mod licence;
 mod packages;
 mod say;
@@ -27,6 +28,8 @@ struct Cli {
 enum Task {
     /// Build the binaries into target/dist
     Build(build::Args),
+    /// From nothing to a governed sandbox that runs
+    Demo(demo::Args),
     /// Format, lints, arrows, house rules, supply chain: what needs no engine
     Check,
     /// Everything that .ci/run runs, on a private engine
@@ -38,6 +41,7 @@ enum Task {
 fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Build(args) => build::run(&args),
+        Task::Demo(args) => demo::run(&args),
         Task::Check => check::run(),
         Task::Test(args) => test::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),
