@@ -1,5 +1,6 @@
 //! What the store promises about its files: modes, the lock, foreign and newer files, damage.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod common;
 
 use std::os::unix::fs::PermissionsExt as _;

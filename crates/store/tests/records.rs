@@ -1,5 +1,6 @@
 //! What the store promises about records, requests, the journal and objects.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod common;
 
 use common::{entry, record};
