@@ -1,0 +1,10 @@
+//! End-to-end tests: release binaries, unmodified, on a private engine, seen from outside. `cargo xtask test` runs
+//! them; alone: `cargo xtask with-engine -- cargo nextest run -p openshell-e2e`.
+
+mod bad_input;
+mod boundary;
+mod bounds;
+mod exec;
+mod life;
+mod main_job;
+mod world;

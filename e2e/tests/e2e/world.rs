@@ -1,0 +1,235 @@
+//! A gateway of its own for each test, and short words for what tests do with it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use openshell_e2e::command::{self, Outcome};
+use openshell_e2e::gateway::{Gateway, Settings};
+use openshell_e2e::{image, wait};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for a busy machine; nothing waits this long when all is well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// A main process that does nothing, well behaved.
+pub(crate) const IDLE: &[&str] = &["sleep", "1000000"];
+
+/// Which of the two containers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Half {
+    Workload,
+    Supervisor,
+}
+
+/// A gateway and what belongs to it.
+pub(crate) struct World {
+    pub(crate) gateway: Gateway,
+    _directory: TempDir,
+}
+
+impl World {
+    /// One with a namespace of its own. The name must be unique among the tests.
+    pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, |_| ())
+    }
+
+    /// One with settings of its own.
+    pub(crate) fn with(name: &str, change: impl FnOnce(&mut Settings)) -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let mut settings = Settings::for_test(&dist(), directory.path(), &engine_socket(), name)
+            .expect("settings");
+        change(&mut settings);
+        let gateway = Gateway::start(settings).expect("a gateway");
+        Self {
+            gateway,
+            _directory: directory,
+        }
+    }
+
+    /// Creates a sandbox and waits until it is ready.
+    pub(crate) fn create(&self, name: &str, options: &[&str], main: &[&str]) {
+        let outcome = self.try_create(name, options, main);
+        assert_eq!(outcome.code, 0, "create: {}", outcome.errors());
+    }
+
+    /// As [`World::create`], however it ends.
+    pub(crate) fn try_create(&self, name: &str, options: &[&str], main: &[&str]) -> Outcome {
+        let mut words = vec!["sandbox", "create", "--name", name, "--detach"];
+        words.extend(options);
+        words.push("--");
+        words.extend(main);
+        self.run(&words)
+    }
+
+    /// Runs the CLI to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Outcome {
+        self.gateway.run(words).expect("the CLI runs and ends")
+    }
+
+    /// Runs the CLI, which must succeed.
+    pub(crate) fn ok(&self, words: &[&str]) -> Outcome {
+        self.gateway
+            .ok(words)
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// Runs a shell script in a sandbox.
+    pub(crate) fn shell(&self, name: &str, script: &str) -> Outcome {
+        self.run(&[
+            "sandbox",
+            "exec",
+            name,
+            "--no-login-shell",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ])
+    }
+
+    /// As [`World::shell`]; must succeed; gives its stdout.
+    pub(crate) fn said(&self, name: &str, script: &str) -> String {
+        let outcome = self.shell(name, script).success();
+        outcome.unwrap_or_else(|error| panic!("{error:#}")).text()
+    }
+
+    /// The record of a sandbox.
+    pub(crate) fn record(&self, name: &str) -> Value {
+        let outcome = self.ok(&["sandbox", "get", name, "-o", "json"]);
+        outcome.json().expect("a record")
+    }
+
+    /// Its phase.
+    pub(crate) fn phase(&self, name: &str) -> String {
+        self.record(name)["phase"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Waits for a phase and gives the record that shows it.
+    pub(crate) fn wait_phase(&self, name: &str, phase: &str, limit: Duration) -> Value {
+        let mut last = Value::Null;
+        let found = wait::until(&format!("{name} to be {phase}"), limit, || {
+            last = self.record(name);
+            Ok((last["phase"] == phase).then(|| last.clone()))
+        });
+        found.unwrap_or_else(|error| panic!("{error:#}; last seen: {last}"))
+    }
+
+    /// The journal as text.
+    pub(crate) fn events(&self, name: &str) -> String {
+        self.ok(&["sandbox", "events", name]).text()
+    }
+
+    /// One of a sandbox's containers, by id.
+    pub(crate) fn container(&self, name: &str, half: Half) -> String {
+        let role = match half {
+            Half::Workload => "sandbox",
+            Half::Supervisor => "supervisor",
+        };
+        let mut docker = self.gateway.docker();
+        docker.args(["ps", "-aq", "--no-trunc"]);
+        for label in [
+            format!(
+                "openshell.ai/sandbox-namespace={}",
+                self.gateway.settings().namespace
+            ),
+            format!("openshell.ai/sandbox-name={name}"),
+            format!("openshell.ai/isolation-role={role}"),
+        ] {
+            docker.args(["--filter", &format!("label={label}")]);
+        }
+        let id = command::ok(&mut docker).expect("the engine answers").text();
+        assert_eq!(
+            id.lines().count(),
+            1,
+            "containers of {name} ({half:?}): {id:?}"
+        );
+        id
+    }
+
+    /// What the engine says about a container.
+    pub(crate) fn inspect(&self, container: &str) -> Value {
+        let outcome = self.docker(&["inspect", container]).json().expect("JSON");
+        outcome[0].clone()
+    }
+
+    /// Runs the engine's client, which must succeed.
+    pub(crate) fn docker(&self, words: &[&str]) -> Outcome {
+        let outcome = command::ok(self.gateway.docker().args(words));
+        outcome.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// A file of a sandbox, read past the gateway: by the engine, also from a container that does not run.
+    pub(crate) fn file_by_engine(&self, name: &str, path: &str) -> String {
+        let container = self.container(name, Half::Workload);
+        let archive = self
+            .docker(&["cp", &format!("{container}:{path}"), "-"])
+            .stdout;
+        let mut archive = tar::Archive::new(archive.as_slice());
+        let mut entries = archive.entries().expect("an archive");
+        let mut entry = entries.next().expect("an entry").expect("a sound entry");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut entry, &mut text).expect("text");
+        text
+    }
+
+    /// Deletes a sandbox.
+    pub(crate) fn delete(&self, name: &str) {
+        self.ok(&["sandbox", "delete", name]);
+    }
+
+    /// Nothing of this gateway's may be on the engine.
+    pub(crate) fn nothing_is_left(&self) {
+        let left = self.gateway.left_on_engine().expect("the engine answers");
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let listed = self
+            .ok(&["sandbox", "list", "-o", "json"])
+            .json()
+            .expect("a list");
+        assert_eq!(
+            listed["sandboxes"],
+            Value::Array(Vec::new()),
+            "records are left"
+        );
+    }
+}
+
+/// Where the release binaries are.
+pub(crate) fn dist() -> PathBuf {
+    let dist = std::env::var_os("OPENSHELL_E2E_DIST");
+    dist.map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/dist")),
+        PathBuf::from,
+    )
+}
+
+/// The private engine's.
+pub(crate) fn engine_socket() -> PathBuf {
+    let host = std::env::var("OPENSHELL_TEST_DOCKER_HOST").expect(
+        "these tests need a private engine: use `cargo xtask test` or `cargo xtask with-engine`",
+    );
+    host.strip_prefix("unix://").expect("a unix socket").into()
+}
+
+/// Makes an image on the engine.
+pub(crate) fn make_image(recipe: &image::Recipe<'_>) {
+    let host = format!("unix://{}", engine_socket().display());
+    image::import(&host, recipe).expect("an image");
+}
+
+/// Seconds since boot: one clock for the host and for everything inside.
+pub(crate) fn uptime() -> f64 {
+    let text = std::fs::read_to_string("/proc/uptime").expect("/proc/uptime");
+    let first = text.split(' ').next().expect("a number");
+    first.parse().expect("a number")
+}
+
+/// The CLI as a command, for tests that hold its ends themselves.
+pub(crate) fn cli(world: &World, words: &[&str]) -> Command {
+    let mut cli = world.gateway.cli();
+    cli.args(words);
+    cli
+}
