@@ -35,6 +35,8 @@ pub struct Settings {
     pub health: SocketAddr,
     /// The image of sandboxes that name none.
     pub image: String,
+    /// `always`, `if_not_present` or `never`.
+    pub pull_policy: &'static str,
     /// More lines for its file, beginning with a `[table]`.
     pub more: String,
 }
@@ -55,6 +57,7 @@ impl Settings {
             address: free_address()?,
             health: free_address()?,
             image: crate::image::TEST_IMAGE.to_owned(),
+            pull_policy: "if_not_present",
             more: String::new(),
         })
     }
@@ -65,7 +68,7 @@ impl Settings {
              health_bind_address = \"{health}\"\nmetrics_bind_address = \"{health}\"\n\
              compute_driver = \"docker\"\nstate_dir = {state:?}\nlog_format = \"text\"\n\n\
              [openshell.drivers.docker]\nsocket_path = {engine:?}\ndefault_image = {image:?}\n\
-             image_pull_policy = \"if_not_present\"\nsandbox_label = {namespace:?}\n\n{more}",
+             image_pull_policy = {pull_policy:?}\nsandbox_label = {namespace:?}\n\n{more}",
             name = self.name,
             address = self.address,
             health = self.health,
@@ -73,6 +76,7 @@ impl Settings {
             engine = self.engine,
             image = self.image,
             namespace = self.namespace,
+            pull_policy = self.pull_policy,
             more = self.more,
         )
     }

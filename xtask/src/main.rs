@@ -1,6 +1,7 @@
 //! Developer tasks, one file each.
 
 mod arrows;
+mod bench;
 mod build;
 mod check;
 mod demo;
@@ -30,6 +31,8 @@ enum Task {
     Build(build::Args),
     /// From nothing to a governed sandbox that runs
     Demo(demo::Args),
+    /// Measure beside the engine's own commands, in one run
+    Bench(bench::Args),
     /// Format, lints, arrows, house rules, supply chain: what needs no engine
     Check,
     /// Everything that .ci/run runs, on a private engine
@@ -42,6 +45,7 @@ fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Build(args) => build::run(&args),
         Task::Demo(args) => demo::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Check => check::run(),
         Task::Test(args) => test::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),

@@ -36,7 +36,7 @@ pub(crate) fn test(engine: &Engine, dist: &Path) -> Result<Tally> {
 }
 
 /// A virtual environment with the client in it, kept between runs.
-fn environment() -> Result<PathBuf> {
+pub(crate) fn environment() -> Result<PathBuf> {
     let directory = build::target().join("sdk-venv");
     let requirements = build::root().join("e2e/sdk/requirements.txt");
     let wanted = std::fs::read(&requirements)?;

@@ -59,6 +59,7 @@ impl Place {
             address: ([127, 0, 0, 1], 17670).into(),
             health: ([127, 0, 0, 1], 17671).into(),
             image: IMAGE.to_owned(),
+            pull_policy: "if_not_present",
             more: String::new(),
         }
     }
