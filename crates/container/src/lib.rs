@@ -1,1 +1,29 @@
 //! `openshell-container`: what any OCI engine is told: plans, labels, volumes, images, byte delivery.
+//!
+//! A thin adapter implements the small [`Engine`] trait; [`ContainerDriver`] turns it into the compute driver of
+//! the lifecycle, once for all engines.
+
+pub mod archive;
+pub mod auth;
+pub mod binary;
+mod cleanup;
+pub mod config;
+pub mod delivery;
+pub mod driver;
+pub mod engine;
+pub mod identity;
+mod images;
+pub mod labels;
+pub mod ownership;
+pub mod plan;
+mod prepare;
+pub mod pull;
+pub mod reference;
+pub mod supervisor_image;
+mod watch;
+
+pub use auth::{Credentials, RegistryAuth};
+pub use config::{ContainerConfig, ImagePullPolicy};
+pub use driver::ContainerDriver;
+pub use engine::{Engine, EngineError, EngineErrorKind};
+pub use plan::Network;

@@ -1,0 +1,217 @@
+//! The two containers of a run, as plain values: everything that an engine is told, and nothing else.
+//!
+//! | | workload | supervisor |
+//! |---|---|---|
+//! | network | none | the host's, by default |
+//! | user | the image's if not root, else 1000:1000 | 65532:65532 |
+//! | capabilities | all dropped | all dropped |
+//! | root file system | the image's, writable | read-only |
+
+use std::collections::BTreeMap;
+
+use openshell_core::Generation;
+use openshell_core::bootstrap::{
+    RESERVED, RUNTIME_BINARY, SUPERVISOR_DIRECTORY, SUPERVISOR_UID, WORKSPACE,
+};
+use openshell_core::spec::Resources;
+use openshell_lifecycle::driver::Role;
+use serde::Serialize;
+
+use crate::engine::Labels;
+use crate::identity::UserIds;
+use crate::labels::Identity;
+
+/// Bytes of container log that the engine keeps of either half.
+const LOG_BYTES: u64 = 2 << 20;
+/// The supervisor's threads; it starts no process.
+const SUPERVISOR_PIDS: u32 = 256;
+
+/// Where a mount's bytes come from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MountSource {
+    /// A named volume, which outlives the container.
+    Volume(String),
+    /// A volume of its own, made and removed with the container.
+    Private,
+}
+
+/// One mount.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Mount {
+    /// What is mounted.
+    pub source: MountSource,
+    /// Where.
+    pub target: String,
+    /// Whether the engine fills a new volume with what the image has at the target.
+    pub copy_image_content: bool,
+    /// For a volume that is made with the container.
+    pub labels: Labels,
+}
+
+/// The network of a container.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Only `lo`.
+    None,
+    /// The host's.
+    Host,
+    /// A network of the engine, by name.
+    Named(String),
+}
+
+/// A container to be made. Always: all capabilities dropped, no-new-privileges, no restart by the engine, no
+/// health check, no terminal, no stdin, the engine's own seccomp profile.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ContainerPlan {
+    /// Unique on the engine.
+    pub name: String,
+    /// Immutable image id or content-addressed tag.
+    pub image: String,
+    /// Replaces the image's entry point; its command is emptied.
+    pub entrypoint: Vec<String>,
+    /// Numeric.
+    pub user: UserIds,
+    /// Where the entry point starts.
+    pub working_directory: String,
+    /// Host name inside, where the network is not the host's.
+    pub hostname: Option<String>,
+    /// For discovery.
+    pub labels: Labels,
+    /// What it can reach.
+    pub network: Network,
+    /// Name servers in its `resolv.conf`; empty leaves the engine's own.
+    pub name_servers: Vec<String>,
+    /// Kernel parameters of its namespaces.
+    pub sysctls: BTreeMap<String, String>,
+    /// In this order.
+    pub mounts: Vec<Mount>,
+    /// Whether the root file system refuses writes.
+    pub read_only_root: bool,
+    /// Thousandths of a CPU.
+    pub cpu_millis: Option<u64>,
+    /// Bytes, swap excluded.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Bytes of its output that the engine keeps.
+    pub log_bytes: u64,
+}
+
+fn link_mount(identity: &Identity) -> Mount {
+    Mount {
+        source: MountSource::Volume(identity.link_volume()),
+        target: RESERVED.to_owned(),
+        // An image must not be able to put anything here.
+        copy_image_content: false,
+        labels: identity.labels(Role::Workload),
+    }
+}
+
+/// The workload's container.
+pub fn workload(
+    identity: &Identity,
+    image_id: &str,
+    user: UserIds,
+    resources: &Resources,
+    default_pids: u32,
+) -> ContainerPlan {
+    let labels = identity.labels(Role::Workload);
+    ContainerPlan {
+        name: identity.workload_name(),
+        image: image_id.to_owned(),
+        entrypoint: vec![RUNTIME_BINARY.to_owned()],
+        user,
+        working_directory: WORKSPACE.to_owned(),
+        hostname: Some(identity.name.to_string()),
+        labels: labels.clone(),
+        network: Network::None,
+        name_servers: vec!["127.0.0.53".to_owned()],
+        sysctls: BTreeMap::from([(
+            "net.ipv4.ip_unprivileged_port_start".to_owned(),
+            "0".to_owned(),
+        )]),
+        mounts: vec![
+            link_mount(identity),
+            Mount {
+                source: MountSource::Volume(identity.workspace_volume()),
+                target: WORKSPACE.to_owned(),
+                copy_image_content: true,
+                labels,
+            },
+        ],
+        read_only_root: false,
+        cpu_millis: resources.cpu.map(|cpu| cpu.0),
+        memory_bytes: resources.memory.map(|memory| memory.0),
+        pids: resources.pids.unwrap_or(default_pids),
+        log_bytes: LOG_BYTES,
+    }
+}
+
+/// The supervisor's container, new in every run.
+pub fn supervisor(
+    identity: &Identity,
+    generation: Generation,
+    image: &str,
+    network: Network,
+) -> ContainerPlan {
+    let labels = identity.supervisor_labels(generation);
+    ContainerPlan {
+        name: identity.supervisor_name(generation),
+        image: image.to_owned(),
+        entrypoint: vec![crate::supervisor_image::ENTRYPOINT.to_owned()],
+        user: UserIds {
+            uid: SUPERVISOR_UID,
+            gid: SUPERVISOR_UID,
+        },
+        working_directory: "/".to_owned(),
+        hostname: None,
+        labels: labels.clone(),
+        network,
+        name_servers: Vec::new(),
+        sysctls: BTreeMap::new(),
+        mounts: vec![
+            link_mount(identity),
+            Mount {
+                source: MountSource::Private,
+                target: SUPERVISOR_DIRECTORY.to_owned(),
+                // Our image has an empty directory here, whose owner the volume takes over.
+                copy_image_content: true,
+                labels,
+            },
+        ],
+        read_only_root: true,
+        cpu_millis: None,
+        memory_bytes: None,
+        pids: SUPERVISOR_PIDS,
+        log_bytes: LOG_BYTES,
+    }
+}
+
+/// A container that is made only to read an image's files, and is never started.
+pub fn probe(namespace: &str, image_id: &str, unique: &str) -> ContainerPlan {
+    let mut labels = crate::labels::of_namespace(namespace);
+    labels.insert(crate::labels::ROLE.to_owned(), "probe".to_owned());
+    ContainerPlan {
+        name: format!("openshell-{namespace}--probe-{unique}"),
+        image: image_id.to_owned(),
+        entrypoint: vec!["/never-started".to_owned()],
+        user: UserIds::DEFAULT,
+        working_directory: "/".to_owned(),
+        hostname: None,
+        labels,
+        network: Network::None,
+        name_servers: Vec::new(),
+        sysctls: BTreeMap::new(),
+        mounts: Vec::new(),
+        read_only_root: true,
+        cpu_millis: None,
+        memory_bytes: None,
+        pids: 1,
+        log_bytes: LOG_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+//! Making the two containers of a run and delivering their bytes. The halves are made side by side; what fails is
+//! undone once every call in flight has come back.
+
+use std::sync::Mutex;
+
+use futures_util::future::{join, join3};
+use openshell_core::bootstrap::{SUPERVISOR_DIRECTORY, SUPERVISOR_UID};
+use openshell_core::{ContainerId, Generation};
+use openshell_lifecycle::driver::{
+    DriverError, DriverErrorKind, Permit, Prepared, Role, RunRequest,
+};
+
+use crate::delivery;
+use crate::driver::ContainerDriver;
+use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
+use crate::identity::UserIds;
+use crate::labels::{Claim, Identity};
+use crate::plan::{self, ContainerPlan};
+
+/// The workload's side, before anything is made.
+enum Ground {
+    /// The container of earlier runs.
+    Kept(ContainerId, UserIds),
+    /// None yet: the image that it is to be made from.
+    New(String, UserIds),
+}
+
+impl Ground {
+    const fn user(&self) -> UserIds {
+        match self {
+            Self::Kept(_, user) | Self::New(_, user) => *user,
+        }
+    }
+}
+
+impl<E: Engine> ContainerDriver<E> {
+    pub(crate) async fn prepare(
+        &self,
+        permit: &Permit,
+        run: &RunRequest,
+    ) -> Result<Prepared, DriverError> {
+        if permit.sandbox() != run.sandbox || permit.generation() != run.generation {
+            return Err(DriverError::new(
+                DriverErrorKind::Invalid,
+                format!(
+                    "the permit is for sandbox {} run {}, the request for sandbox {} run {}",
+                    permit.sandbox(),
+                    permit.generation(),
+                    run.sandbox,
+                    run.generation
+                ),
+            ));
+        }
+        let new_volumes = Mutex::new(Vec::new());
+        let (facts, made) = join(self.engine.facts(), self.make(run, &new_volumes)).await;
+        let outcome = match (facts, made) {
+            (Ok(facts), Ok((workload, supervisor))) => {
+                self.check_architecture(&facts).map(|()| Prepared {
+                    workload,
+                    supervisor,
+                    engine: facts.id,
+                })
+            }
+            (_, Err(e)) => Err(e),
+            (Err(e), _) => Err(e.doing("asking the engine who it is")),
+        };
+        if outcome.is_err() {
+            let volumes = new_volumes.into_inner().unwrap_or_default();
+            self.undo(
+                run.sandbox,
+                run.generation,
+                run.existing_workload.as_ref(),
+                &volumes,
+            )
+            .await;
+        }
+        outcome
+    }
+
+    fn check_architecture(&self, facts: &EngineFacts) -> Result<(), DriverError> {
+        let ours = self.runtime.architecture();
+        if facts.os == "linux" && facts.architecture == ours {
+            return Ok(());
+        }
+        Err(DriverError::new(
+            DriverErrorKind::Invalid,
+            format!(
+                "the engine runs {}/{}, and this gateway carries a sandbox runtime for linux/{ours}; install the gateway for {}",
+                facts.os, facts.architecture, facts.architecture
+            ),
+        ))
+    }
+
+    async fn make(
+        &self,
+        run: &RunRequest,
+        new_volumes: &Mutex<Vec<String>>,
+    ) -> Result<(ContainerId, ContainerId), DriverError> {
+        let identity = Identity {
+            namespace: self.config.namespace.clone(),
+            sandbox: run.sandbox,
+            name: run.name.clone(),
+            workspace: run.workspace.clone(),
+        };
+        let (ground, volumes, cleared) = join3(
+            self.ground(run),
+            self.ensure_volumes(&identity, run, new_volumes),
+            self.clear_leftovers(run.sandbox, run.existing_workload.as_ref()),
+        )
+        .await;
+        let ground = ground?;
+        let new_workspace = volumes?;
+        cleared?;
+        // Not a try_join: a create in flight must not be forgotten because the other one failed.
+        let (workload, supervisor) = join(
+            self.make_workload(&identity, run, &ground, new_workspace),
+            self.make_supervisor(&identity, run, ground.user()),
+        )
+        .await;
+        Ok((workload?, supervisor?))
+    }
+
+    /// Looks at what the run is to stand on.
+    async fn ground(&self, run: &RunRequest) -> Result<Ground, DriverError> {
+        let Some(id) = &run.existing_workload else {
+            let image = run
+                .spec
+                .image
+                .as_ref()
+                .unwrap_or(&self.config.default_image);
+            let settled = self.present_image(image).await?;
+            return Ok(Ground::New(settled.id, settled.user));
+        };
+        let facts = self
+            .engine
+            .inspect_container(&id.0)
+            .await
+            .map_err(|e| e.doing("looking at the sandbox's container"))?
+            .ok_or_else(|| missing(id))?;
+        if facts.status == ContainerStatus::Running {
+            return Err(DriverError::new(
+                DriverErrorKind::Engine,
+                format!(
+                    "container {} still runs; a new run needs it stopped first",
+                    id.short()
+                ),
+            ));
+        }
+        let user = UserIds::parse(&facts.user).ok_or_else(|| {
+            DriverError::new(
+                DriverErrorKind::Engine,
+                format!(
+                    "container {} is configured for user {:?}, which we never set",
+                    id.short(),
+                    facts.user
+                ),
+            )
+        })?;
+        Ok(Ground::Kept(id.clone(), user))
+    }
+
+    /// Makes the two volumes of a new workload; says whether the workspace is new. One that exists is taken only
+    /// if it is ours: files of a sandbox whose container was lost are kept.
+    async fn ensure_volumes(
+        &self,
+        identity: &Identity,
+        run: &RunRequest,
+        new_volumes: &Mutex<Vec<String>>,
+    ) -> Result<bool, DriverError> {
+        if run.existing_workload.is_some() {
+            return Ok(false);
+        }
+        let (link, workspace) = join(
+            self.ensure_volume(identity, identity.link_volume(), new_volumes),
+            self.ensure_volume(identity, identity.workspace_volume(), new_volumes),
+        )
+        .await;
+        link?;
+        workspace
+    }
+
+    async fn ensure_volume(
+        &self,
+        identity: &Identity,
+        name: String,
+        new_volumes: &Mutex<Vec<String>>,
+    ) -> Result<bool, DriverError> {
+        let doing = |what: &str| format!("{what} volume {name}");
+        let known = self
+            .engine
+            .inspect_volume(&name)
+            .await
+            .map_err(|e| e.doing(doing("looking for")))?;
+        let (volume, new) = match known {
+            Some(volume) => (volume, false),
+            None => {
+                let labels = identity.labels(Role::Workload);
+                let made = self.engine.create_volume(&name, &labels).await;
+                (made.map_err(|e| e.doing(doing("making")))?, true)
+            }
+        };
+        let ours = Claim::read(&identity.namespace, &volume.labels)
+            .is_some_and(|c| c.sandbox == identity.sandbox && c.role == Role::Workload);
+        if !ours {
+            return Err(DriverError::new(
+                DriverErrorKind::NameTaken,
+                format!(
+                    "the volume name {name} is taken by a volume that is not ours; it was left alone; remove it (`{} volume rm {name}`) or give the sandbox another name",
+                    E::NAME
+                ),
+            ));
+        }
+        if new && let Ok(mut made) = new_volumes.lock() {
+            made.push(name);
+        }
+        Ok(new)
+    }
+
+    async fn make_workload(
+        &self,
+        identity: &Identity,
+        run: &RunRequest,
+        ground: &Ground,
+        new_workspace: bool,
+    ) -> Result<ContainerId, DriverError> {
+        let id = match ground {
+            Ground::Kept(id, _) => id.clone(),
+            Ground::New(image, user) => {
+                let plan = plan::workload(
+                    identity,
+                    image,
+                    *user,
+                    &run.spec.resources,
+                    self.config.pids_limit,
+                );
+                self.create(&plan, "the workload's container").await?
+            }
+        };
+        let mut bootstrap = run.sandbox_bootstrap.clone();
+        bootstrap.supervisor_uid = SUPERVISOR_UID;
+        let archive =
+            delivery::workload(&self.runtime, &bootstrap, ground.user(), new_workspace)?;
+        self.engine
+            .put_archive(&id, delivery::WORKLOAD_DIRECTORY, archive)
+            .await
+            .map_err(|e| {
+                if e.kind == EngineErrorKind::NotFound {
+                    return missing(&id);
+                }
+                e.doing("delivering the sandbox runtime")
+            })?;
+        Ok(id)
+    }
+
+    async fn make_supervisor(
+        &self,
+        identity: &Identity,
+        run: &RunRequest,
+        workload: UserIds,
+    ) -> Result<ContainerId, DriverError> {
+        let id = self.create_supervisor(identity, run.generation).await?;
+        let mut bootstrap = run.supervisor_bootstrap.clone();
+        bootstrap.workload_uid = workload.uid;
+        self.engine
+            .put_archive(
+                &id,
+                SUPERVISOR_DIRECTORY,
+                delivery::supervisor(&bootstrap)?,
+            )
+            .await
+            .map_err(|e| e.doing("delivering the supervisor's bootstrap"))?;
+        Ok(id)
+    }
+
+    /// Our image may have been pruned since it was last seen: then it is simply loaded again.
+    async fn create_supervisor(
+        &self,
+        identity: &Identity,
+        generation: Generation,
+    ) -> Result<ContainerId, DriverError> {
+        let plan = plan::supervisor(
+            identity,
+            generation,
+            self.supervisor.tag(),
+            self.config.supervisor_network.clone(),
+        );
+        match self.engine.create_container(&plan).await {
+            Err(e) if e.kind == EngineErrorKind::NotFound => {
+                self.load_supervisor_image().await?;
+                self.create(&plan, "the supervisor's container").await
+            }
+            Err(e) => Err(creating(e, &plan, "the supervisor's container", E::NAME)),
+            Ok(id) => Ok(id),
+        }
+    }
+
+    async fn create(&self, plan: &ContainerPlan, what: &str) -> Result<ContainerId, DriverError> {
+        self.engine
+            .create_container(plan)
+            .await
+            .map_err(|e| creating(e, plan, what, E::NAME))
+    }
+}
+
+/// Leftovers of ours are cleared before anything is made, so who holds the name now is somebody else.
+fn creating(
+    error: crate::engine::EngineError,
+    plan: &ContainerPlan,
+    what: &str,
+    engine: &str,
+) -> DriverError {
+    match error.kind {
+        EngineErrorKind::Conflict => {
+            let name = &plan.name;
+            error.doing_as(
+                DriverErrorKind::NameTaken,
+                format!(
+                    "the container name {name} is taken by a container that is not ours; it was left alone; rename it (`{engine} rename {name} NEW`) or remove it, then start the sandbox again"
+                ),
+            )
+        }
+        EngineErrorKind::NotFound => {
+            error.doing_as(DriverErrorKind::ImagePull, format!("creating {what} failed"))
+        }
+        _ => error.doing(format!("creating {what} failed")),
+    }
+}
+
+pub(crate) fn missing(id: &ContainerId) -> DriverError {
+    DriverError::new(
+        DriverErrorKind::RuntimeMissing,
+        format!(
+            "container {} is recorded, but the engine does not have it any more; somebody removed it",
+            id.short()
+        ),
+    )
+}

@@ -1,0 +1,254 @@
+//! Between bollard's types, which are all optional, and ours. Nothing optional leaks past here.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status,
+    ContainerSummary as DockerSummary, ContainerSummaryStateEnum, CreateImageInfo, EventMessage,
+    HealthConfig, HostConfig, HostConfigLogConfig, ImageInspect, Mount as DockerMount, MountType,
+    MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum, SystemInfo, Volume,
+};
+use openshell_container::engine::{
+    ContainerFacts, ContainerStatus, ContainerSummary, EngineFacts, ImageFacts, Labels,
+    PullMessage, RawEvent, VolumeFacts,
+};
+use openshell_container::plan::{ContainerPlan, Mount, MountSource, Network};
+use openshell_container::{EngineError, EngineErrorKind};
+use openshell_core::{ContainerId, EngineId, Timestamp};
+use openshell_lifecycle::driver::EngineEventKind;
+
+/// The request that makes a container.
+pub(crate) fn create_body(plan: &ContainerPlan) -> ContainerCreateBody {
+    ContainerCreateBody {
+        hostname: plan.hostname.clone(),
+        user: Some(plan.user.to_string()),
+        tty: Some(false),
+        open_stdin: Some(false),
+        cmd: Some(Vec::new()),
+        // An engine's health check would be an exec past every policy.
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        image: Some(plan.image.clone()),
+        working_dir: Some(plan.working_directory.clone()),
+        entrypoint: Some(plan.entrypoint.clone()),
+        labels: Some(hash(&plan.labels)),
+        stop_signal: Some("SIGTERM".to_owned()),
+        host_config: Some(host_config(plan)),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn host_config(plan: &ContainerPlan) -> HostConfig {
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    HostConfig {
+        memory: plan.memory_bytes.map(signed),
+        // Equal to memory: no swap on top of it.
+        memory_swap: plan.memory_bytes.map(signed),
+        nano_cpus: plan
+            .cpu_millis
+            .map(|millis| signed(millis.saturating_mul(1_000_000))),
+        pids_limit: Some(i64::from(plan.pids)),
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("json-file".to_owned()),
+            config: Some(HashMap::from([
+                ("max-size".to_owned(), plan.log_bytes.to_string()),
+                ("max-file".to_owned(), "1".to_owned()),
+            ])),
+        }),
+        network_mode: Some(match &plan.network {
+            Network::None => "none".to_owned(),
+            Network::Host => "host".to_owned(),
+            Network::Named(name) => name.clone(),
+        }),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        auto_remove: Some(false),
+        mounts: Some(plan.mounts.iter().map(mount).collect()),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        dns: (!plan.name_servers.is_empty()).then(|| plan.name_servers.clone()),
+        privileged: Some(false),
+        readonly_rootfs: Some(plan.read_only_root),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        sysctls: (!plan.sysctls.is_empty()).then(|| hash(&plan.sysctls)),
+        init: Some(false),
+        ..HostConfig::default()
+    }
+}
+
+fn mount(mount: &Mount) -> DockerMount {
+    DockerMount {
+        target: Some(mount.target.clone()),
+        source: match &mount.source {
+            MountSource::Volume(name) => Some(name.clone()),
+            // A volume without a name of ours is removed with its container.
+            MountSource::Private => None,
+        },
+        typ: Some(MountType::VOLUME),
+        read_only: Some(false),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(!mount.copy_image_content),
+            labels: Some(hash(&mount.labels)),
+            ..MountVolumeOptions::default()
+        }),
+        ..DockerMount::default()
+    }
+}
+
+pub(crate) fn hash(labels: &Labels) -> HashMap<String, String> {
+    labels.clone().into_iter().collect()
+}
+
+/// A filter for things that carry all of these labels, and perhaps more conditions.
+pub(crate) fn label_filter(labels: &Labels) -> HashMap<String, Vec<String>> {
+    HashMap::from([(
+        "label".to_owned(),
+        labels.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+    )])
+}
+
+/// The engine writes year 1 for "never".
+fn moment(text: Option<&String>) -> Option<Timestamp> {
+    let time: Timestamp = text?.parse().ok()?;
+    (time > Timestamp::UNIX_EPOCH).then_some(time)
+}
+
+fn absent(what: &str) -> EngineError {
+    EngineError::new(
+        EngineErrorKind::Other,
+        format!("Docker answered without {what}"),
+    )
+}
+
+pub(crate) fn container(answer: ContainerInspectResponse) -> Result<ContainerFacts, EngineError> {
+    let config = answer.config.unwrap_or_default();
+    let state = answer
+        .state
+        .ok_or_else(|| absent("the container's state"))?;
+    let status = match state.status {
+        Some(Status::CREATED) => ContainerStatus::Created,
+        Some(Status::RUNNING | Status::PAUSED) => ContainerStatus::Running,
+        Some(Status::EXITED | Status::DEAD) => ContainerStatus::Exited,
+        Some(Status::RESTARTING | Status::REMOVING | Status::STOPPING | Status::EMPTY) | None => {
+            ContainerStatus::InTransition
+        }
+    };
+    Ok(ContainerFacts {
+        id: ContainerId(answer.id.ok_or_else(|| absent("the container's id"))?),
+        name: plain_name(answer.name.as_deref()),
+        user: config.user.unwrap_or_default(),
+        image: answer.image.unwrap_or_default(),
+        status,
+        started_at: moment(state.started_at.as_ref()),
+        finished_at: moment(state.finished_at.as_ref()),
+        exit_code: state
+            .exit_code
+            .and_then(|code| i32::try_from(code).ok())
+            .unwrap_or(-1),
+        oom_killed: state.oom_killed.unwrap_or(false),
+        labels: config.labels.unwrap_or_default().into_iter().collect(),
+    })
+}
+
+pub(crate) fn summary(answer: DockerSummary) -> Option<ContainerSummary> {
+    Some(ContainerSummary {
+        id: ContainerId(answer.id?),
+        name: plain_name(answer.names.unwrap_or_default().first().map(String::as_str)),
+        labels: answer.labels.unwrap_or_default().into_iter().collect(),
+        running: matches!(
+            answer.state,
+            Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
+        ),
+    })
+}
+
+fn plain_name(name: Option<&str>) -> String {
+    let name = name.unwrap_or_default();
+    name.strip_prefix('/').unwrap_or(name).to_owned()
+}
+
+pub(crate) fn volume(answer: Volume) -> VolumeFacts {
+    VolumeFacts {
+        name: answer.name,
+        labels: answer.labels.into_iter().collect(),
+    }
+}
+
+pub(crate) fn image(answer: ImageInspect) -> Result<ImageFacts, EngineError> {
+    Ok(ImageFacts {
+        id: answer.id.ok_or_else(|| absent("the image's id"))?,
+        os: answer.os.unwrap_or_default(),
+        architecture: answer.architecture.unwrap_or_default(),
+        user: answer
+            .config
+            .and_then(|config| config.user)
+            .unwrap_or_default(),
+    })
+}
+
+pub(crate) fn facts(answer: SystemInfo, api_version: String) -> Result<EngineFacts, EngineError> {
+    let id = answer.id.ok_or_else(|| absent("its id"))?;
+    // The id alone names the daemon; containers are gone with another storage, too.
+    let storage = format!(
+        "{}:{}",
+        answer.driver.unwrap_or_default(),
+        answer.docker_root_dir.unwrap_or_default()
+    );
+    let architecture = match answer.architecture.as_deref() {
+        Some("x86_64") => "amd64",
+        Some("aarch64") => "arm64",
+        other => other.unwrap_or_default(),
+    };
+    Ok(EngineFacts {
+        id: EngineId(format!("{id} {storage}")),
+        version: answer.server_version.unwrap_or_default(),
+        api_version,
+        os: answer.os_type.unwrap_or_default(),
+        architecture: architecture.to_owned(),
+        limits_supported: answer.memory_limit == Some(true) && answer.cpu_cfs_quota == Some(true),
+        time: moment(answer.system_time.as_ref()).ok_or_else(|| absent("its time"))?,
+    })
+}
+
+/// The events that matter; the rest have no translation.
+pub(crate) fn event(message: EventMessage) -> Option<RawEvent> {
+    let actor = message.actor?;
+    let labels: Labels = actor.attributes.unwrap_or_default().into_iter().collect();
+    let kind = match message.action?.as_str() {
+        "die" => EngineEventKind::Died {
+            code: labels
+                .get("exitCode")
+                .and_then(|code| code.parse().ok())
+                .unwrap_or(-1),
+        },
+        "start" => EngineEventKind::Started,
+        "destroy" => EngineEventKind::Removed,
+        "oom" => EngineEventKind::OutOfMemory,
+        _ => return None,
+    };
+    Some(RawEvent {
+        container: ContainerId(actor.id?),
+        kind,
+        time: Timestamp::from_nanosecond(i128::from(message.time_nano?)).ok()?,
+        labels,
+    })
+}
+
+pub(crate) fn pull_message(info: CreateImageInfo) -> PullMessage {
+    let bytes = info.progress_detail.and_then(|detail| {
+        let current = u64::try_from(detail.current?).ok()?;
+        let total = u64::try_from(detail.total?).ok()?;
+        Some((current, total))
+    });
+    PullMessage {
+        layer: info.id.unwrap_or_default(),
+        status: info.status.unwrap_or_default(),
+        bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests;
