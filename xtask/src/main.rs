@@ -15,7 +15,8 @@ mod tally;
 mod test;
 mod with_engine;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -34,20 +35,27 @@ enum Task {
     /// Measure beside the engine's own commands, in one run
     Bench(bench::Args),
     /// Format, lints, arrows, house rules, supply chain: what needs no engine
-    Check,
+    Check(check::Args),
     /// Everything that .ci/run runs, on a private engine
     Test(test::Args),
     /// Run a command beside a private engine, which is gone afterwards
     WithEngine(with_engine::Args),
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().task {
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
         Task::Build(args) => build::run(&args),
         Task::Demo(args) => demo::run(&args),
         Task::Bench(args) => bench::run(&args),
-        Task::Check => check::run(),
+        Task::Check(args) => check::run(&args),
         Task::Test(args) => test::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::error(&error);
+            ExitCode::FAILURE
+        }
     }
 }

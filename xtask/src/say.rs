@@ -1,5 +1,9 @@
 //! What a task tells the person who runs it.
-#![expect(clippy::print_stdout, reason = "the output of a task is its purpose")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the output of a task is its purpose"
+)]
 
 use std::time::Duration;
 
@@ -21,4 +25,9 @@ pub(crate) fn command(text: &str) {
 /// What something took.
 pub(crate) fn took(what: &str, time: Duration) {
     println!("   {what}: {:.1} s", time.as_secs_f32());
+}
+
+/// Why a task did not do what it is for.
+pub(crate) fn error(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
 }

@@ -1,3 +1,5 @@
+//! Which names are names.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Which quantities are understood, and which are refused.
+
 use super::*;
 
 #[test]

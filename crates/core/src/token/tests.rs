@@ -1,3 +1,5 @@
+//! What a token proves, and what it does not.
+
 use super::*;
 
 fn claims(aud: Audience, iat: i64, exp: i64) -> Claims {
