@@ -4,6 +4,7 @@
 mod bad_input;
 mod boundary;
 mod bounds;
+mod doctor;
 mod exec;
 mod life;
 mod main_job;
