@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    packages::ensure()?;
+    packages::ensure(packages::Purpose::Tests)?;
     let dist = build::build(false)?;
     let engine = with_engine::start()?;
     let directory = tempfile::tempdir().context("no temporary directory")?;

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return down::run(&place);
     }
     let started = Instant::now();
-    packages::ensure()?;
+    packages::ensure(packages::Purpose::Demo)?;
     remember_what_was(&place)?;
     find_engine(&place)?;
     let dist = build::build(false)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use openshell_e2e::{host, image};
+use openshell_e2e::{command as run, host, image};
 
 use crate::{build, say};
 
@@ -14,6 +14,19 @@ struct Need {
     package: &'static str,
     present: fn() -> bool,
 }
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Demo,
+    /// Tests and benchmarks also run the published Python client.
+    Tests,
+}
+
+const PYTHON: Need = Need {
+    package: "python3-venv",
+    present: python_makes_environments,
+};
 
 const NEEDS: &[Need] = &[
     Need {
@@ -46,13 +59,20 @@ fn has(program: &str) -> bool {
     host::find_program(program).is_some()
 }
 
+fn python_makes_environments() -> bool {
+    let mut python = Command::new("/usr/bin/python3");
+    run::run(python.args(["-c", "import ensurepip, venv"])).is_ok_and(|outcome| outcome.code == 0)
+}
+
 /// Installs what is missing, or says how.
 ///
 /// # Errors
 /// When something is missing and cannot be installed by this process.
-pub(crate) fn ensure() -> Result<()> {
+pub(crate) fn ensure(purpose: Purpose) -> Result<()> {
+    let python = (purpose == Purpose::Tests).then_some(&PYTHON);
     let missing: Vec<&str> = NEEDS
         .iter()
+        .chain(python)
         .filter(|need| !(need.present)())
         .map(|need| need.package)
         .collect();

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use openshell_e2e::engine::Engine;
 use openshell_e2e::gateway::{Gateway, Settings};
-use openshell_e2e::{command as run, host, image};
+use openshell_e2e::{command as run, image};
 
 use crate::tally::{self, Tally};
 use crate::{build, say};

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
-    packages::ensure()?;
+    packages::ensure(packages::Purpose::Tests)?;
     let mut tally = Tally::default();
     if args.only.is_none() {
         let (held, failed) = check::all();
