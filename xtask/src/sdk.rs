@@ -47,17 +47,8 @@ pub(crate) fn environment() -> Result<PathBuf> {
     }
     say::line("   installing the client from PyPI");
     // The distribution's interpreter: the image with Python is made from it, and it comes with all its parts.
-    let system = Path::new("/usr/bin/python3");
-    let interpreter = if system.exists() {
-        system.to_owned()
-    } else {
-        host::find_program("python3").context("python3 is missing")?
-    };
-    run::ok(
-        Command::new(interpreter)
-            .args(["-m", "venv", "--clear"])
-            .arg(&directory),
-    )?;
+    let mut venv = Command::new("/usr/bin/python3");
+    run::ok(venv.args(["-m", "venv", "--clear"]).arg(&directory))?;
     let mut pip = Command::new(&python);
     pip.args([
         "-m",
