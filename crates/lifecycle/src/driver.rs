@@ -126,12 +126,21 @@ pub enum Sighting {
 }
 
 /// Where something was seen from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// The workload's container.
     Workload,
     /// The supervisor's container.
     Supervisor,
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Workload => "workload",
+            Self::Supervisor => "supervisor",
+        })
+    }
 }
 
 /// A fact from the engine's event stream about a container of ours.

@@ -6,15 +6,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use openshell_core::{
-    ContainerId, Generation, Phase, Reason, SandboxId, SandboxName, SandboxRecord, SandboxSpec,
-    WorkspaceName,
+    ContainerId, Generation, Life, Phase, Reason, SandboxId, SandboxName, SandboxRecord,
+    SandboxSpec, SupervisorInstance, WorkspaceName,
 };
 use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::driver::{ByteStream, DriverError};
 use crate::ports::{SessionEvent, SessionHello};
-use openshell_core::SupervisorInstance;
+
+mod cell;
+mod commit;
+mod create;
+mod effects;
+mod index;
+mod service;
+mod signals;
+
+pub use service::Fence;
+pub(crate) use service::Shared;
 
 pub(crate) mod sealed {
     /// Only this crate implements the fence.
@@ -202,8 +212,6 @@ pub fn not_ready_message(record: &SandboxRecord) -> String {
         ),
     }
 }
-
-use openshell_core::Life;
 
 /// The recorded workload container of a sandbox, if there is one.
 pub(crate) fn workload_container(record: &SandboxRecord) -> Option<&ContainerId> {

@@ -6,10 +6,11 @@
 pub mod config;
 pub mod driver;
 pub mod fence;
+pub mod machine;
 pub mod ports;
 pub mod restart;
 mod time;
 
 pub use config::{FenceConfig, RestoreMode, ShutdownMode};
 pub use driver::{ComputeDriver, DriverError, Permit};
-pub use fence::{CommandError, LifecycleFence};
+pub use fence::{CommandError, Fence, LifecycleFence};

@@ -58,6 +58,11 @@ pub trait SessionHandle: Send + Sync + 'static {
     fn freeze(&self, frozen: bool);
     /// Ends the session (a newer one displaced it, or the run is over).
     fn close(&self, reason: &'static str);
+    /// Whether its connection still stands. Asked when a `Closed` arrives: an instance may open a newer
+    /// session before its older one has ended, and the older one's end says nothing about the newer.
+    fn is_open(&self) -> bool {
+        false
+    }
 }
 
 /// A session as it presents itself after authentication.

@@ -1,0 +1,295 @@
+//! The one implementation of [`LifecycleFence`], generic over the driver.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use openshell_core::{
+    ContainerId, Generation, SandboxId, SandboxName, SandboxRecord, SupervisorInstance,
+    WorkspaceName,
+};
+use openshell_store::Store;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use super::cell::{Cell, MAILBOX, Message};
+use super::commit::move_gauge;
+use super::index::{Entry, Index};
+use super::{CommandError, LifecycleFence, NewSandbox, SessionRefused, sealed, signals};
+use crate::config::FenceConfig;
+use crate::driver::{ByteStream, ComputeDriver, DriverError, EngineInfo, Owned, Permit};
+use crate::machine::{Command, Effect, Input, State};
+use crate::ports::{CredentialIssuer, Environment, SessionEvent, SessionHello};
+
+/// What the cells of one fence share.
+pub(crate) struct Shared<D> {
+    pub(super) config: FenceConfig,
+    pub(super) driver: Arc<D>,
+    pub(super) store: Store,
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) issuer: Arc<dyn CredentialIssuer>,
+    pub(super) index: Index,
+    /// So many sandboxes are asked about at once when the gateway starts.
+    pub(super) restoring: Semaphore,
+    /// The gateway ends: what is in flight reaches a durable point.
+    pub(super) closing: CancellationToken,
+    /// The time for that is up.
+    pub(super) abandon: CancellationToken,
+    /// Every task of this fence.
+    pub(super) tasks: TaskTracker,
+}
+
+/// The fence. Cheap to clone.
+pub struct Fence<D>(Arc<Shared<D>>);
+
+impl<D> Clone for Fence<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<D> std::fmt::Debug for Fence<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fence(..)")
+    }
+}
+
+impl<D: ComputeDriver> Fence<D> {
+    /// A fence over a driver and a store. It takes up what the store holds when [`restore`] is called.
+    ///
+    /// [`restore`]: LifecycleFence::restore
+    pub fn new(
+        config: FenceConfig,
+        driver: Arc<D>,
+        store: Store,
+        environment: Arc<dyn Environment>,
+        issuer: Arc<dyn CredentialIssuer>,
+    ) -> Self {
+        let restoring = Semaphore::new(config.restore_concurrency.max(1));
+        Self(Arc::new(Shared {
+            config,
+            driver,
+            store,
+            environment,
+            issuer,
+            index: Index::new(),
+            restoring,
+            closing: CancellationToken::new(),
+            abandon: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    async fn ask<T>(
+        &self,
+        id: SandboxId,
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Option<T> {
+        let entry = self.0.index.entry(id)?;
+        let (reply, answer) = oneshot::channel();
+        entry.mailbox.send(message(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    async fn command(
+        &self,
+        id: SandboxId,
+        command: Command,
+    ) -> Result<Arc<SandboxRecord>, CommandError> {
+        if self.0.closing.is_cancelled() {
+            return Err(CommandError::ShuttingDown);
+        }
+        self.ask(id, |reply| Message::Command(command, reply))
+            .await
+            .unwrap_or_else(|| {
+                Err(if self.0.closing.is_cancelled() {
+                    CommandError::ShuttingDown
+                } else {
+                    CommandError::NotFound(id.to_string())
+                })
+            })
+    }
+
+    /// The container whose files are asked for, and the run it belongs to.
+    fn files_of(&self, id: SandboxId) -> Result<(ContainerId, Generation), CommandError> {
+        let record = self
+            .0
+            .index
+            .by_id(id)
+            .ok_or_else(|| CommandError::NotFound(id.to_string()))?;
+        match super::workload_container(&record) {
+            Some(container) => Ok((container.clone(), record.life.generation)),
+            None => Err(CommandError::Refused {
+                phase: record.life.phase,
+                message: super::not_ready_message(&record),
+            }),
+        }
+    }
+}
+
+impl<D: ComputeDriver> Shared<D> {
+    /// Publishes a record and begins its cell.
+    pub(super) fn spawn_cell(
+        self: &Arc<Self>,
+        state: State,
+        first: Vec<Input>,
+        effects: Vec<Effect>,
+    ) {
+        let record = Arc::new(state.record.clone());
+        let (mailbox, received) = mpsc::channel(MAILBOX);
+        let (published, publication) = watch::channel(Some(Arc::clone(&record)));
+        let missed = Arc::new(AtomicBool::new(false));
+        let entry = Entry {
+            mailbox,
+            missed: Arc::clone(&missed),
+            published: publication,
+        };
+        self.index.insert(&record, entry);
+        move_gauge(None, Some(record.life.phase));
+        self.index.tick();
+        let cell = Cell::new(Arc::clone(self), state, published, received, missed);
+        self.tasks.spawn(cell.live(first, effects));
+    }
+}
+
+impl<D> sealed::Sealed for Fence<D> {}
+
+impl<D: ComputeDriver> LifecycleFence for Fence<D> {
+    async fn create(&self, new: NewSandbox) -> Result<Arc<SandboxRecord>, CommandError> {
+        if self.0.closing.is_cancelled() {
+            return Err(CommandError::ShuttingDown);
+        }
+        // In a task of its own: an asker that goes away must not leave a record without a cell.
+        let shared = Arc::clone(&self.0);
+        let task = self
+            .0
+            .tasks
+            .spawn(async move { super::create::create(&shared, new).await });
+        task.await
+            .unwrap_or_else(|failed| Err(CommandError::Store(failed.to_string())))
+    }
+
+    async fn start(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
+        self.command(id, Command::Start).await
+    }
+
+    async fn stop(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
+        self.command(id, Command::Stop).await
+    }
+
+    async fn restart(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
+        self.command(id, Command::Restart).await
+    }
+
+    async fn delete(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
+        self.command(id, Command::Delete).await
+    }
+
+    async fn session_opened(
+        &self,
+        hello: SessionHello,
+    ) -> Result<Arc<SandboxRecord>, SessionRefused> {
+        self.ask(hello.sandbox, |reply| Message::SessionOpened(hello, reply))
+            .await
+            .unwrap_or(Err(SessionRefused::NotFound))
+    }
+
+    async fn session_event(
+        &self,
+        sandbox: SandboxId,
+        generation: Generation,
+        instance: SupervisorInstance,
+        event: SessionEvent,
+    ) {
+        self.ask(sandbox, |reply| {
+            Message::SessionEvent(generation, instance, event, reply)
+        })
+        .await;
+    }
+
+    fn watch(&self, id: SandboxId) -> Option<watch::Receiver<Option<Arc<SandboxRecord>>>> {
+        self.0.index.entry(id).map(|entry| entry.published)
+    }
+
+    fn by_name(&self, workspace: &WorkspaceName, name: &SandboxName) -> Option<Arc<SandboxRecord>> {
+        self.0.index.by_name(workspace, name)
+    }
+
+    fn by_id(&self, id: SandboxId) -> Option<Arc<SandboxRecord>> {
+        self.0.index.by_id(id)
+    }
+
+    fn list(&self) -> Vec<Arc<SandboxRecord>> {
+        self.0.index.list()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.index.changes()
+    }
+
+    async fn read_archive(&self, id: SandboxId, path: PathBuf) -> Result<ByteStream, CommandError> {
+        let (container, _) = self.files_of(id)?;
+        Ok(self.0.driver.read_archive(&container, &path).await?)
+    }
+
+    async fn write_archive(
+        &self,
+        id: SandboxId,
+        directory: PathBuf,
+        tar: ByteStream,
+    ) -> Result<(), CommandError> {
+        let (container, generation) = self.files_of(id)?;
+        let permit = Permit::new(id, generation);
+        self.0
+            .driver
+            .write_archive(&permit, &container, &directory, tar)
+            .await?;
+        Ok(())
+    }
+
+    async fn restore(&self) -> Result<(), CommandError> {
+        let (records, unreadable) = self
+            .0
+            .store
+            .sandboxes()
+            .await
+            .map_err(|error| CommandError::Store(error.to_string()))?;
+        for error in &unreadable {
+            error!("{error}; the sandbox is left alone");
+        }
+        info!(sandboxes = records.len(), "taking up what the store holds");
+        for record in records {
+            self.0
+                .spawn_cell(State::new(record), vec![Input::Restore], Vec::new());
+        }
+        signals::begin(&self.0);
+        Ok(())
+    }
+
+    async fn shutdown(&self) {
+        self.0.closing.cancel();
+        self.0.tasks.close();
+        if tokio::time::timeout(self.0.config.shutdown_grace, self.0.tasks.wait())
+            .await
+            .is_err()
+        {
+            warn!("not everything in flight reached its end; it is taken up at the next start");
+            self.0.abandon.cancel();
+        }
+    }
+
+    fn engine(&self) -> impl Future<Output = Result<EngineInfo, DriverError>> + Send {
+        self.0.driver.info()
+    }
+
+    async fn leftovers(&self) -> Result<Vec<Owned>, DriverError> {
+        let owned = self.0.driver.list_owned().await?;
+        Ok(owned
+            .into_iter()
+            .filter(|o| self.0.index.by_id(o.sandbox).is_none())
+            .collect())
+    }
+}

@@ -1,0 +1,126 @@
+//! The one classification of an end: by intent and by facts, never by an exit code alone.
+
+use openshell_core::{ExitCause, Reason};
+
+use super::input::MainEnd;
+use super::state::End;
+use crate::driver::EngineExit;
+use crate::restart::Cause;
+
+/// What is known of a workload that ended without having been told to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts<'a> {
+    /// Main's end, by its supervisor's report.
+    pub report: Option<&'a MainEnd>,
+    /// The container's end, by the engine.
+    pub engine: Option<&'a EngineExit>,
+    /// Nobody watched when it ended: the gateway was away, or the engine was out of sight.
+    pub unwatched: bool,
+    /// Its supervisor ended before it did.
+    pub supervisor_first: bool,
+}
+
+/// What was made of [`Facts`].
+pub type Classified = End;
+
+/// 128 + SIGKILL, as engines report a container that was killed.
+const KILLED: i32 = 137;
+/// 128 + SIGTERM, as engines report a container that was told to end.
+const TERMINATED: i32 = 143;
+/// What Docker writes for a container whose end it has missed.
+const MISSED: i32 = 255;
+
+/// Says how it ended.
+pub fn classify(facts: Facts<'_>) -> Classified {
+    let Facts { report, engine, .. } = facts;
+    if let Some(exit) = engine
+        && exit.oom_killed
+        && (exit.code == KILLED || report.is_some_and(|r| r.code == KILLED))
+    {
+        return End {
+            cause: Cause::Main { success: false },
+            exit: Some((ExitCause::OutOfMemory, KILLED, exit.finished_at)),
+            reason: Reason::OutOfMemory,
+            message: "the kernel ended the main process because the sandbox reached its memory limit; give it more memory".to_owned(),
+        };
+    }
+    match (report, engine) {
+        (Some(end), _) => reported(end),
+        (None, Some(exit)) => by_engine(exit, facts.unwatched, facts.supervisor_first),
+        (None, None) => End {
+            cause: Cause::Infrastructure,
+            exit: None,
+            reason: Reason::ContainerExited,
+            message: "the workload's container ended, and nothing says how".to_owned(),
+        },
+    }
+}
+
+fn reported(end: &MainEnd) -> End {
+    let exit = Some((ExitCause::Main, end.code, end.at));
+    if end.code == 0 && end.error.is_empty() {
+        return End {
+            cause: Cause::Main { success: true },
+            exit,
+            reason: Reason::MainProcessCompleted,
+            message: "the main process ended with 0".to_owned(),
+        };
+    }
+    let message = if end.error.is_empty() {
+        format!("the main process ended with {}", describe_code(end.code))
+    } else {
+        format!("the main process could not start: {}", end.error)
+    };
+    End {
+        cause: Cause::Main { success: false },
+        exit,
+        reason: Reason::MainProcessFailed,
+        message,
+    }
+}
+
+fn by_engine(exit: &EngineExit, unwatched: bool, supervisor_first: bool) -> End {
+    let signalled = matches!(exit.code, KILLED | TERMINATED | MISSED);
+    let at = exit.finished_at;
+    if supervisor_first {
+        return End {
+            cause: Cause::SupervisorLost,
+            exit: Some((ExitCause::Contained, exit.code, at)),
+            reason: Reason::ControlSupervisorExited,
+            message: "the supervisor ended, and the workload with it".to_owned(),
+        };
+    }
+    if unwatched && signalled {
+        return End {
+            cause: Cause::Infrastructure,
+            exit: Some((ExitCause::Infrastructure, exit.code, at)),
+            reason: Reason::ContainerRuntimeRestart,
+            message: "the engine or the host went down under it".to_owned(),
+        };
+    }
+    if signalled {
+        return End {
+            cause: Cause::Main { success: false },
+            exit: Some((ExitCause::Unknown, exit.code, at)),
+            reason: Reason::ContainerExited,
+            message: format!(
+                "the workload's container ended with {}, and not by the main process or by the gateway",
+                describe_code(exit.code)
+            ),
+        };
+    }
+    // PID 1 of the workload ends with its main process's status.
+    reported(&MainEnd {
+        code: exit.code,
+        at,
+        error: String::new(),
+    })
+}
+
+/// An exit code for people: with the signal's number where a shell would see one.
+fn describe_code(code: i32) -> String {
+    match code {
+        129..=192 => format!("{code} (signal {})", code - 128),
+        _ => code.to_string(),
+    }
+}

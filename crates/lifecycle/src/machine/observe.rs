@@ -1,0 +1,346 @@
+//! Observations: facts about one incarnation. They are hints: before one of them ends a run, the engine is asked
+//! about exactly that incarnation (L4), and one that speaks of another run changes nothing (L3).
+
+use std::time::Duration;
+
+use openshell_core::journal::Verdict;
+use openshell_core::{EngineId, Incarnation, Reason, Run};
+
+use super::{Course, End, Facts, Stage, Timer, Turn, Work, classify, drive, prove, settle};
+use crate::driver::{EngineEvent, EngineEventKind, EngineExit, Role, Sighting, WaitOutcome};
+use crate::restart::Cause;
+use crate::time::back_off;
+
+/// How soon an engine that is on its way is asked again.
+const IN_TRANSITION: Duration = Duration::from_millis(250);
+
+pub(super) fn incarnation(run: Option<&Run>, role: Role) -> Option<Incarnation> {
+    match role {
+        Role::Workload => run?.workload_incarnation(),
+        Role::Supervisor => run?.supervisor_incarnation(),
+    }
+}
+
+pub(super) fn on_waited(
+    turn: &mut Turn<'_>,
+    role: Role,
+    waited: &Incarnation,
+    outcome: &WaitOutcome,
+) {
+    turn.s.watching.remove(waited);
+    if incarnation(turn.run(), role).as_ref() != Some(waited) {
+        turn.say(Verdict::Stale, "it speaks of an earlier run");
+        return;
+    }
+    match (outcome, &turn.s.course) {
+        // The engine's own word about this very incarnation is the confirmation that the stop waits for (L6).
+        (WaitOutcome::Exited(ended, exit), Course::Halt(halt))
+            if role == Role::Workload && ended == waited && !halt.scrub =>
+        {
+            let stopping = turn.s.activity.is_none_or(|a| a.work == Work::Stop);
+            if stopping {
+                settle::halted(turn, Some(exit));
+            }
+        }
+        (_, Course::Halt(_) | Course::Remove) => {
+            turn.say(Verdict::Superseded, "an operation is in flight");
+        }
+        (_, Course::Rest) => turn.say(Verdict::Stale, "that run is over"),
+        (WaitOutcome::Lost(why), _) => {
+            turn.say(Verdict::Unknown, why.clone());
+            look_again(turn, role);
+        }
+        (WaitOutcome::Exited(..) | WaitOutcome::Superseded, _) => needs_a_look(turn, role),
+    }
+}
+
+fn needs_a_look(turn: &mut Turn<'_>, role: Role) {
+    if role == Role::Supervisor && turn.s.reported.is_some() {
+        turn.say(Verdict::Superseded, "expected: the main process has ended");
+        return;
+    }
+    drive::look(turn, role);
+    turn.say(Verdict::NeedsALook, "the engine is asked");
+}
+
+fn look_again(turn: &mut Turn<'_>, role: Role) {
+    turn.s.unseen.insert(role);
+    let wait = back_off(turn.s.tries);
+    turn.s.tries = turn.s.tries.saturating_add(1);
+    turn.set_timer(Timer::Look, wait);
+    if turn.s.course == Course::Run && !turn.s.timers.contains_key(&Timer::Outage) && !turn.s.frozen
+    {
+        turn.set_timer(Timer::Outage, turn.context.config.engine_outage_limit);
+    }
+}
+
+pub(super) fn on_event(turn: &mut Turn<'_>, event: &EngineEvent) {
+    let run = turn.run();
+    let recorded = match event.role {
+        Role::Workload => run.and_then(|r| r.workload.clone()),
+        Role::Supervisor => run.and_then(|r| r.supervisor.clone()),
+    };
+    if turn.s.record.life.retired.contains(&event.container)
+        || turn.s.retiring.contains(&event.container)
+    {
+        return;
+    }
+    if recorded.as_ref() != Some(&event.container) {
+        // A copy of our labels has no authority (L14); neither has an earlier run's supervisor (L3).
+        if event.kind != EngineEventKind::Started {
+            turn.say(Verdict::Stale, "not a container of the present run");
+        }
+        return;
+    }
+    let started = incarnation(run, event.role).map(|i| i.started_at);
+    match (&event.kind, &turn.s.course) {
+        (EngineEventKind::Started, _) => {}
+        (EngineEventKind::OutOfMemory, _) => {
+            turn.note = "the kernel ended a process in it for its memory".to_owned();
+        }
+        (EngineEventKind::Died { .. }, _) if started.is_some_and(|s| event.time < s) => {
+            turn.say(Verdict::Stale, "it precedes the present run");
+        }
+        (_, Course::Halt(_) | Course::Remove) => {
+            turn.say(Verdict::Superseded, "an operation is in flight");
+        }
+        (EngineEventKind::Removed, Course::Rest) => drive::look(turn, event.role),
+        (_, Course::Rest) => turn.say(Verdict::Stale, "that run is over"),
+        // The start's own answer, or the wait that follows it, tells.
+        (_, Course::Bring(stage)) if *stage < Stage::Session => {}
+        _ => needs_a_look(turn, event.role),
+    }
+}
+
+pub(super) fn on_connected(turn: &mut Turn<'_>, _engine: &EngineId) {
+    turn.clear_timer(Timer::Retry);
+    turn.clear_timer(Timer::Retire);
+    turn.clear_timer(Timer::Look);
+    turn.s.tries = 0;
+    if let Course::Run | Course::Bring(Stage::Session) = turn.s.course {
+        // What happened meanwhile may have been missed.
+        for role in [Role::Workload, Role::Supervisor] {
+            turn.s.unseen.insert(role);
+            drive::look(turn, role);
+        }
+    }
+}
+
+pub(super) fn on_lost(turn: &mut Turn<'_>, why: &str) {
+    if turn.s.course != Course::Run {
+        return;
+    }
+    turn.s.unseen.extend([Role::Workload, Role::Supervisor]);
+    if !turn.s.timers.contains_key(&Timer::Outage) && !turn.s.frozen {
+        turn.set_timer(Timer::Outage, turn.context.config.engine_outage_limit);
+    }
+    turn.explain(
+        turn.s.record.life.condition.reason,
+        format!("the engine is out of sight ({why}); it is looked for"),
+    );
+    turn.say(Verdict::Unknown, why.to_owned());
+}
+
+pub(super) fn on_looked(
+    turn: &mut Turn<'_>,
+    role: Role,
+    serial: u64,
+    answer: &Result<Sighting, String>,
+) {
+    if turn.s.looking.get(&role) != Some(&serial) {
+        return;
+    }
+    turn.s.looking.remove(&role);
+    match turn.s.course {
+        Course::Prove(_) => prove::on_answer(turn, role, answer),
+        Course::Halt(_) if role == Role::Workload => halt_answer(turn, answer),
+        Course::Run | Course::Bring(Stage::Session) => live_answer(turn, role, answer),
+        Course::Rest if role == Role::Workload => {
+            if missing(turn, answer) {
+                forget_workload(turn);
+                turn.note = "the workload's container no longer exists".to_owned();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Confirmed missing: by the engine that held it (L18).
+pub(super) fn missing(turn: &Turn<'_>, answer: &Result<Sighting, String>) -> bool {
+    let recorded = turn.s.record.life.engine.as_ref();
+    matches!(answer, Ok(Sighting::Missing(engine)) if recorded.is_none_or(|r| r == engine))
+}
+
+pub(super) fn forget_workload(turn: &mut Turn<'_>) {
+    turn.s.idle = true;
+    if let Some(run) = turn.life().run.as_mut() {
+        run.workload = None;
+        run.workload_started = None;
+    }
+}
+
+fn halt_answer(turn: &mut Turn<'_>, answer: &Result<Sighting, String>) {
+    if missing(turn, answer) {
+        forget_workload(turn);
+        settle::halted(turn, None);
+        return;
+    }
+    match answer {
+        Ok(Sighting::Exited(_, exit)) => settle::halted(turn, Some(exit)),
+        Ok(Sighting::Created) => settle::halted(turn, None),
+        _ => turn.say(Verdict::Unknown, "not confirmed; it is tried again"),
+    }
+}
+
+fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String>) {
+    let current = incarnation(turn.run(), role);
+    if missing(turn, answer) {
+        return match role {
+            Role::Workload => workload_missing(turn),
+            Role::Supervisor => supervisor_lost(turn, None),
+        };
+    }
+    match answer {
+        Ok(Sighting::Running(seen)) if current.as_ref() == Some(seen) => {
+            alive(turn, role, seen.clone());
+        }
+        Ok(Sighting::Running(_)) => match role {
+            Role::Workload => settle::contain(
+                turn,
+                End {
+                    cause: Cause::Main { success: false },
+                    exit: None,
+                    reason: Reason::ContainerExited,
+                    message: "the workload's container was restarted by somebody else".to_owned(),
+                },
+            ),
+            Role::Supervisor => supervisor_lost(turn, None),
+        },
+        Ok(Sighting::Exited(_, exit)) => match role {
+            Role::Workload => workload_ended(turn, exit),
+            Role::Supervisor => supervisor_lost(turn, Some(exit)),
+        },
+        Ok(Sighting::InTransition) => {
+            turn.s.unseen.insert(role);
+            turn.set_timer(Timer::Look, IN_TRANSITION);
+        }
+        Ok(Sighting::Created | Sighting::Missing(_)) => {
+            turn.say(
+                Verdict::Unknown,
+                "this engine is not the one that holds it, or does not know yet",
+            );
+            look_again(turn, role);
+        }
+        Err(why) => {
+            turn.say(Verdict::Unknown, why.clone());
+            look_again(turn, role);
+        }
+    }
+}
+
+fn alive(turn: &mut Turn<'_>, role: Role, seen: Incarnation) {
+    turn.s.watching.insert(seen, role);
+    turn.s.unseen.remove(&role);
+    let overdue = role == Role::Workload
+        && turn.s.reported.is_some()
+        && !turn.s.timers.contains_key(&Timer::ExitConfirmation);
+    if overdue {
+        let end = classify(Facts {
+            report: turn.s.reported.as_ref(),
+            engine: None,
+            unwatched: false,
+            supervisor_first: false,
+        });
+        settle::contain(turn, end);
+        return;
+    }
+    turn.note = format!("the {role} is alive");
+    if turn.s.unseen.is_empty() {
+        turn.s.tries = 0;
+        turn.clear_timer(Timer::Outage);
+        if turn.phase() == openshell_core::Phase::Ready {
+            turn.explain(turn.s.record.life.condition.reason, "running");
+        }
+    }
+}
+
+fn workload_missing(turn: &mut Turn<'_>) {
+    forget_workload(turn);
+    settle::settle(
+        turn,
+        End {
+            cause: Cause::RuntimeMissing,
+            exit: None,
+            reason: Reason::RuntimeMissing,
+            message: "the workload's container no longer exists; a start makes a new one from its image, with the workspace kept".to_owned(),
+        },
+    );
+}
+
+fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {
+    turn.s.idle = true;
+    turn.s.ended = Some(exit.clone());
+    turn.clear_timer(Timer::ExitConfirmation);
+    if turn.s.reported.is_some() {
+        conclude_exit(turn, false);
+    } else {
+        turn.set_timer(Timer::ExitReport, turn.context.config.exit_report);
+        turn.note = format!(
+            "the workload ended with {}; its supervisor's report is awaited",
+            exit.code
+        );
+    }
+}
+
+/// The workload has ended by itself, confirmed: says how, and what follows.
+pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor_first: bool) {
+    let started = turn.run().is_some_and(|r| r.main_started.is_some());
+    let ended = turn.s.ended.clone();
+    if let Course::Bring(_) = turn.s.course
+        && !started
+        && turn.s.reported.is_none()
+    {
+        let code = ended.map_or_else(String::new, |e| format!(" with {}", e.code));
+        let message = format!(
+            "the workload's container ended{code} before its main process was started; see the sandbox's log"
+        );
+        settle::start_failed(turn, false, Reason::StartFailed, message);
+        return;
+    }
+    let end = classify(Facts {
+        report: turn.s.reported.as_ref(),
+        engine: ended.as_ref(),
+        unwatched: turn.s.adopting || !turn.s.unseen.is_empty(),
+        supervisor_first,
+    });
+    settle::settle(turn, end);
+}
+
+pub(super) fn supervisor_lost(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
+    if turn.s.ended.is_some() {
+        conclude_exit(turn, false);
+        return;
+    }
+    if turn.s.reported.is_some() {
+        turn.say(Verdict::Superseded, "expected: the main process has ended");
+        return;
+    }
+    let code = exit.map_or_else(String::new, |e| format!(" with {}", e.code));
+    if turn.s.course != Course::Run {
+        let message = format!("the supervisor ended{code} before it came into session");
+        settle::start_failed(turn, false, Reason::ControlSupervisorStartFailed, message);
+    } else if turn.s.unseen.contains(&Role::Workload) {
+        // The engine was out of sight: what became of the other half decides what this means.
+        prove::enter(turn);
+    } else {
+        settle::contain(
+            turn,
+            End {
+                cause: Cause::SupervisorLost,
+                exit: None,
+                reason: Reason::ControlSupervisorExited,
+                message: format!("the supervisor ended{code}"),
+            },
+        );
+    }
+}

@@ -1,0 +1,387 @@
+//! What became of a recorded run: asked when the gateway starts, when an answer was lost, and when the engine
+//! comes back. In this order: what was the intent; did the workload end by itself; else adopt, or relaunch (L9).
+
+use std::time::Duration;
+
+use openshell_core::journal::Verdict;
+use openshell_core::{
+    ExitCause, Incarnation, Intent, OperationKind, Phase, Reason, SupervisorInstance, Timestamp,
+};
+
+use super::{Course, End, Halt, MainEnd, Proof, Stage, Then, Timer, Turn};
+use super::{observe, outcome, settle};
+use crate::driver::{EngineExit, Role, Sighting};
+use crate::restart::Cause;
+use crate::time::back_off;
+
+/// Begins to ask.
+pub(super) fn enter(turn: &mut Turn<'_>) {
+    turn.s.looking.clear();
+    turn.clear_timer(Timer::Look);
+    turn.s.course = Course::Prove(Proof::default());
+    prefill(turn);
+}
+
+/// A half of which nothing is recorded needs no question.
+fn prefill(turn: &mut Turn<'_>) {
+    let (workload, supervisor) = turn.run().map_or((false, false), |run| {
+        (run.workload.is_some(), run.supervisor.is_some())
+    });
+    if let Course::Prove(proof) = &mut turn.s.course {
+        if !workload {
+            proof.workload = Some(Sighting::Created);
+        }
+        if !supervisor {
+            proof.supervisor = Some(Sighting::Created);
+        }
+    }
+    conclude(turn);
+}
+
+pub(super) fn on_restore(turn: &mut Turn<'_>) {
+    turn.verdict = Verdict::Accepted;
+    let phase = turn.phase();
+    match turn.s.record.life.intent {
+        Intent::Deleted => {
+            turn.s.course = Course::Remove;
+            turn.note = "its deletion goes on".to_owned();
+        }
+        Intent::Stopped => {
+            let resting = matches!(phase, Phase::Stopped | Phase::Completed)
+                || (phase == Phase::Error && turn.s.record.life.operation.is_none());
+            if !resting {
+                let bound = turn.context.config.stop_grace + turn.context.config.engine_call;
+                let grace = turn.context.config.stop_grace;
+                turn.begin_operation(OperationKind::Stop, bound);
+                settle::halt(turn, halt(grace, Then::Stopped));
+                turn.note = "its stop goes on".to_owned();
+            }
+        }
+        Intent::Running => restore_running(turn, phase),
+    }
+}
+
+fn halt(grace: Duration, then: Then) -> Halt {
+    Halt {
+        grace,
+        scrub: false,
+        then,
+    }
+}
+
+fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
+    let life = turn.s.record.life.clone();
+    let operation = life.operation.as_ref().map(|o| o.kind);
+    let Some(run) = life.run else {
+        if !matches!(phase, Phase::Error | Phase::Completed) {
+            turn.begin_run(
+                OperationKind::Create,
+                "the gateway has restarted; its making goes on",
+            );
+        }
+        return;
+    };
+    if let Some(due) = life.restart.next {
+        turn.s.idle = true;
+        turn.s.timers.insert(Timer::Restart, due);
+        turn.note = format!("a restart is due at {due}");
+        return;
+    }
+    if matches!(phase, Phase::Error | Phase::Completed) && operation.is_none() {
+        turn.s.idle = run.workload_started.is_none();
+        if !turn.s.idle {
+            // It could not be contained before.
+            let end = End {
+                cause: Cause::SupervisorLost,
+                exit: None,
+                reason: life.condition.reason,
+                message: life.condition.message,
+            };
+            settle::contain(turn, end);
+        }
+        return;
+    }
+    if run.supervisor.is_none() {
+        resume_unmade(turn, operation, run.workload.is_none());
+        return;
+    }
+    if let (Some(kind @ (OperationKind::Start | OperationKind::Restart)), Some(_)) =
+        (operation, run.ready_at)
+    {
+        // The operation was still about to end the earlier run.
+        turn.set_timer(Timer::Deadline, turn.context.config.provisioning);
+        settle::halt(
+            turn,
+            halt(turn.context.config.stop_grace, Then::NewRun(kind)),
+        );
+        return;
+    }
+    turn.s.adopting = true;
+    if let Some(exit) = life.last_exit
+        && exit.generation == run.generation
+        && exit.cause == ExitCause::Main
+    {
+        turn.s.reported = Some(MainEnd {
+            code: exit.code,
+            at: exit.at,
+            error: String::new(),
+        });
+    }
+    if matches!(phase, Phase::Ready | Phase::Unknown) {
+        turn.enter(
+            Phase::Provisioning,
+            Reason::SupervisorNotConnected,
+            "the gateway has restarted; the engine is asked, and the supervisor is awaited",
+        );
+    }
+    turn.note = "the engine is asked what became of it".to_owned();
+    enter(turn);
+}
+
+/// Nothing of the recorded run was launched: its containers are launched only after both are recorded (L2).
+fn resume_unmade(turn: &mut Turn<'_>, operation: Option<OperationKind>, unmade: bool) {
+    turn.s.idle = true;
+    let kind = operation.unwrap_or(OperationKind::Restore);
+    if kind == OperationKind::Create && unmade {
+        // What the interrupted create may have made is not recorded: remove it first (L13).
+        turn.set_timer(Timer::Deadline, turn.context.config.provisioning);
+        let mut halt = halt(Duration::ZERO, Then::NewRun(kind));
+        halt.scrub = true;
+        settle::halt(turn, halt);
+    } else {
+        turn.begin_run(
+            kind,
+            "the gateway has restarted; a new run is being started",
+        );
+    }
+}
+
+/// One half's answer.
+pub(super) fn on_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String>) {
+    let confirmed = observe::missing(turn, answer);
+    let sighting = match answer {
+        Ok(Sighting::InTransition) => {
+            turn.set_timer(Timer::Look, Duration::from_millis(250));
+            return;
+        }
+        Ok(Sighting::Missing(_)) if !confirmed => {
+            ask_again(turn, "the engine that answers is not the one that holds it");
+            return;
+        }
+        Err(why) => {
+            ask_again(turn, why);
+            return;
+        }
+        Ok(sighting) => sighting.clone(),
+    };
+    if let Course::Prove(proof) = &mut turn.s.course {
+        match role {
+            Role::Workload => proof.workload = Some(sighting),
+            Role::Supervisor => proof.supervisor = Some(sighting),
+        }
+    }
+    conclude(turn);
+}
+
+fn ask_again(turn: &mut Turn<'_>, why: &str) {
+    let wait = back_off(turn.s.tries);
+    turn.s.tries = turn.s.tries.saturating_add(1);
+    turn.set_timer(Timer::Look, wait);
+    turn.explain(
+        Reason::EngineUnreachable,
+        format!("the engine cannot be asked ({why}); it is tried again"),
+    );
+    turn.say(Verdict::Unknown, why.to_owned());
+}
+
+fn conclude(turn: &mut Turn<'_>) {
+    let Course::Prove(proof) = turn.s.course.clone() else {
+        return;
+    };
+    let (Some(workload), Some(supervisor)) = (proof.workload, proof.supervisor) else {
+        return;
+    };
+    turn.s.unseen.clear();
+    let supervised = matches!(supervisor, Sighting::Running(_));
+    match workload {
+        Sighting::Running(seen) => match supervisor {
+            Sighting::Running(by) => both_alive(turn, &seen, &by),
+            _ => unsupervised(turn, seen),
+        },
+        Sighting::Exited(seen, exit) => ended(turn, &seen, &exit, &supervisor),
+        Sighting::Missing(_) => {
+            observe::forget_workload(turn);
+            settle::settle(turn, gone());
+        }
+        Sighting::Created | Sighting::InTransition => never_started(turn, supervised),
+    }
+}
+
+fn recorded(
+    turn: &Turn<'_>,
+) -> (
+    Option<Timestamp>,
+    Option<Timestamp>,
+    Option<SupervisorInstance>,
+) {
+    turn.run().map_or((None, None, None), |r| {
+        (r.workload_started, r.supervisor_started, r.instance)
+    })
+}
+
+fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnation) {
+    let (w, s, _) = recorded(turn);
+    let same =
+        w.is_none_or(|w| w == workload.started_at) && s.is_none_or(|s| s == supervisor.started_at);
+    if !same {
+        settle::contain(
+            turn,
+            End {
+                cause: Cause::Infrastructure,
+                exit: None,
+                reason: Reason::ContainerRuntimeRestart,
+                message: "its containers were restarted by somebody else".to_owned(),
+            },
+        );
+        return;
+    }
+    turn.s.idle = false;
+    let mut was_ready = false;
+    if let Some(run) = turn.life().run.as_mut() {
+        run.workload_started = Some(workload.started_at);
+        run.supervisor_started = Some(supervisor.started_at);
+        was_ready = run.ready_at.is_some();
+    }
+    outcome::watch(turn);
+    let config = turn.context.config;
+    if was_ready {
+        turn.s.course = Course::Run;
+        if turn.s.session.is_none() {
+            turn.set_timer(Timer::Adoption, config.adoption_window);
+        }
+    } else {
+        turn.s.course = Course::Bring(Stage::Session);
+        turn.set_timer(Timer::Deadline, config.session_window);
+    }
+    if turn.s.session.is_none() {
+        turn.explain(
+            Reason::SupervisorNotConnected,
+            "its containers run; its supervisor's session is awaited",
+        );
+    }
+    if turn.s.reported.is_some() {
+        turn.set_timer(Timer::ExitConfirmation, config.exit_confirmation);
+    }
+    turn.note = "both halves are alive".to_owned();
+}
+
+/// A new supervisor never takes over a running workload: it is stopped first.
+fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation) {
+    turn.s.idle = false;
+    if let Some(run) = turn.life().run.as_mut() {
+        run.workload_started = Some(seen.started_at);
+    }
+    settle::contain(
+        turn,
+        End {
+            cause: Cause::Infrastructure,
+            exit: None,
+            reason: Reason::ControlSupervisorExited,
+            message: "the supervisor ended while nobody watched".to_owned(),
+        },
+    );
+}
+
+fn ended(turn: &mut Turn<'_>, seen: &Incarnation, exit: &EngineExit, supervisor: &Sighting) {
+    turn.s.idle = true;
+    let (started, ..) = recorded(turn);
+    if started.is_none() && never_ran_this_time(turn, seen) {
+        never_started(turn, matches!(supervisor, Sighting::Running(_)));
+        return;
+    }
+    if let Some(run) = turn.life().run.as_mut() {
+        run.workload_started = Some(seen.started_at);
+    }
+    turn.s.ended = Some(exit.clone());
+    turn.s.course = Course::Run;
+    // It was not watched, even if it is by now.
+    turn.s.unseen.insert(Role::Workload);
+    if turn.s.reported.is_some() {
+        observe::conclude_exit(turn, false);
+        return;
+    }
+    match supervisor {
+        Sighting::Running(by) => {
+            if let Some(run) = turn.life().run.as_mut() {
+                run.supervisor_started = Some(by.started_at);
+            }
+            let wait = if turn.s.session.is_some() {
+                turn.context.config.exit_report
+            } else {
+                turn.context.config.adoption_window
+            };
+            turn.set_timer(Timer::ExitReport, wait);
+            turn.note =
+                "the workload ended while nobody watched; its supervisor's report is awaited"
+                    .to_owned();
+        }
+        Sighting::Exited(_, by) => {
+            let first = by.finished_at < exit.finished_at && exit.code != 0;
+            observe::conclude_exit(turn, first && !same_moment(by, exit));
+        }
+        _ => observe::conclude_exit(turn, false),
+    }
+}
+
+/// A kept container's last end is the previous run's if that run has been concluded after it.
+fn never_ran_this_time(turn: &Turn<'_>, seen: &Incarnation) -> bool {
+    let life = &turn.s.record.life;
+    life.operation
+        .as_ref()
+        .is_some_and(|operation| seen.started_at < operation.started)
+}
+
+/// An engine or a host that goes down takes both halves with it.
+fn same_moment(a: &EngineExit, b: &EngineExit) -> bool {
+    let apart = crate::time::between(a.finished_at, b.finished_at);
+    apart < Duration::from_secs(1)
+}
+
+fn never_started(turn: &mut Turn<'_>, supervised: bool) {
+    turn.s.idle = true;
+    let operation = turn.s.record.life.operation.as_ref().map(|o| o.kind);
+    if turn.s.adopting {
+        let kind = operation.unwrap_or(OperationKind::Restore);
+        turn.begin_run(
+            kind,
+            "the gateway has restarted; a new run is being started",
+        );
+        return;
+    }
+    // The launch whose answer was lost has not happened, or not wholly.
+    let made = turn
+        .run()
+        .is_some_and(|r| r.supervisor.is_some() && r.workload.is_some());
+    if made && !supervised && turn.s.timers.contains_key(&Timer::Deadline) {
+        turn.s.course = Course::Bring(Stage::Launch);
+        let wait = back_off(turn.s.tries);
+        turn.s.tries = turn.s.tries.saturating_add(1);
+        turn.set_timer(Timer::Retry, wait);
+        return;
+    }
+    settle::start_failed(
+        turn,
+        false,
+        Reason::StartFailed,
+        "its containers were made, but the engine did not start them".to_owned(),
+    );
+}
+
+fn gone() -> End {
+    End {
+        cause: Cause::RuntimeMissing,
+        exit: None,
+        reason: Reason::RuntimeMissing,
+        message: "the workload's container no longer exists; a start makes a new one from its image, with the workspace kept".to_owned(),
+    }
+}

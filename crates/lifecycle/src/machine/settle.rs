@@ -1,0 +1,204 @@
+//! How a run's end becomes what follows: the one place where the restart policy is asked (L8), and where a
+//! confirmed stop is concluded (L6).
+
+use openshell_core::journal::Verdict;
+use openshell_core::{ExitCause, ExitRecord, OperationKind, Phase, Reason};
+
+use super::{Course, End, Halt, Then, Timer, Turn};
+use crate::driver::EngineExit;
+use crate::restart::{Cause, Decision, History, Policy, decide};
+use crate::time::between;
+
+/// Begins to stop the workload; what is in flight and may be given up is.
+pub(super) fn halt(turn: &mut Turn<'_>, halt: Halt) {
+    turn.cancel_activity();
+    turn.clear_timer(Timer::Retry);
+    turn.s.tries = 0;
+    turn.s.course = Course::Halt(halt);
+}
+
+/// Stops what cannot be governed, or has failed, and has the policy decide (L11).
+pub(super) fn contain(turn: &mut Turn<'_>, end: End) {
+    let live =
+        matches!(turn.phase(), Phase::Ready | Phase::Unknown) || turn.s.course == Course::Run;
+    if live {
+        let message = format!("{}; the workload is being stopped", end.message);
+        turn.enter(Phase::Stopping, end.reason, message);
+    }
+    for timer in [
+        Timer::SessionGrace,
+        Timer::Adoption,
+        Timer::ExitConfirmation,
+        Timer::ExitReport,
+        Timer::Outage,
+        Timer::Look,
+    ] {
+        turn.clear_timer(timer);
+    }
+    turn.set_timer(Timer::Deadline, turn.context.config.containment);
+    halt(
+        turn,
+        Halt {
+            grace: std::time::Duration::ZERO,
+            scrub: false,
+            then: Then::Settle(end),
+        },
+    );
+}
+
+/// A run that could not be started. What a failed create has made is removed again (L13).
+pub(super) fn start_failed(turn: &mut Turn<'_>, permanent: bool, reason: Reason, message: String) {
+    let life = &turn.s.record.life;
+    let first = life
+        .operation
+        .as_ref()
+        .is_some_and(|o| o.kind == OperationKind::Create)
+        && life.run.as_ref().is_none_or(|r| r.main_started.is_none())
+        && life.last_exit.is_none();
+    contain(
+        turn,
+        End {
+            cause: Cause::StartFailed { permanent },
+            exit: None,
+            reason,
+            message,
+        },
+    );
+    if let Course::Halt(halt) = &mut turn.s.course {
+        halt.scrub = first;
+    }
+}
+
+/// The workload is confirmed not to run: concludes the halt.
+pub(super) fn halted(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
+    let Course::Halt(halt) = turn.s.course.clone() else {
+        return;
+    };
+    turn.s.idle = true;
+    turn.clear_timer(Timer::Retry);
+    match halt.then {
+        Then::Stopped => {
+            record_exit(turn, ExitCause::StopRequested, exit);
+            rest_stopped(turn);
+        }
+        Then::NewRun(kind) => {
+            record_exit(turn, ExitCause::StopRequested, exit);
+            turn.begin_run(
+                kind,
+                "the earlier run has ended; a new one is being started",
+            );
+        }
+        Then::Settle(mut end) => {
+            if end.exit.is_none()
+                && ran(turn)
+                && let Some(exit) = exit
+            {
+                end.exit = Some((ExitCause::Contained, exit.code, exit.finished_at));
+            }
+            settle(turn, end);
+        }
+        Then::Park => {
+            record_exit(turn, ExitCause::Infrastructure, exit);
+            turn.run_over();
+            turn.end_operation("parked");
+            turn.s.course = Course::Rest;
+            turn.enter(
+                Phase::Starting,
+                Reason::ContainerRuntimeRestart,
+                "stopped together with the gateway; it runs again when the gateway does",
+            );
+        }
+    }
+}
+
+/// Rests in Stopped, because its user asked for that.
+pub(super) fn rest_stopped(turn: &mut Turn<'_>) {
+    turn.run_over();
+    turn.end_operation("done");
+    turn.life().restart = openshell_core::Restart::default();
+    turn.s.course = Course::Rest;
+    turn.enter(Phase::Stopped, Reason::StoppedByUser, "stopped on request");
+}
+
+/// Whether anything of the present run was ever started.
+fn ran(turn: &Turn<'_>) -> bool {
+    turn.run().is_some_and(|run| run.workload_started.is_some())
+}
+
+fn record_exit(turn: &mut Turn<'_>, cause: ExitCause, exit: Option<&EngineExit>) {
+    let Some(exit) = exit else { return };
+    let already = turn.s.record.life.last_exit.as_ref().map(|e| e.generation);
+    let generation = turn.s.record.life.generation;
+    // Main's own end, reported before the stop took effect, stays what it was.
+    if ran(turn) && already != Some(generation) {
+        turn.life().last_exit = Some(ExitRecord {
+            generation,
+            code: exit.code,
+            cause,
+            at: exit.finished_at,
+        });
+    }
+}
+
+/// The run is over by itself or by our hand: asks the restart policy what follows.
+pub(super) fn settle(turn: &mut Turn<'_>, end: End) {
+    let now = turn.now();
+    let generation = turn.s.record.life.generation;
+    if let Some((cause, code, at)) = end.exit {
+        turn.life().last_exit = Some(ExitRecord {
+            generation,
+            code,
+            cause,
+            at,
+        });
+    }
+    let lived = turn.run().and_then(|run| {
+        let since = run.ready_at.or(run.main_started)?;
+        Some(between(since, end.exit.map_or(now, |(_, _, at)| at)))
+    });
+    turn.run_over();
+    let history = History {
+        count: turn.s.record.life.restart.count,
+        lived,
+    };
+    let policy = Policy {
+        restart: turn.s.record.spec.restart_policy,
+        restore: turn.context.config.restore,
+    };
+    conclude(turn, &end, decide(policy, end.cause, history, now));
+}
+
+fn conclude(turn: &mut Turn<'_>, end: &End, decision: Decision) {
+    turn.s.course = Course::Rest;
+    match decision {
+        Decision::Complete => {
+            turn.end_operation("completed");
+            turn.enter(Phase::Completed, end.reason, end.message.clone());
+        }
+        Decision::Fail => {
+            turn.end_operation("failed");
+            turn.life().restart.next = None;
+            turn.enter(Phase::Error, end.reason, end.message.clone());
+        }
+        Decision::Restart { at, count } => {
+            turn.end_operation("restarted");
+            let kind = match end.cause {
+                Cause::Infrastructure => OperationKind::Restore,
+                _ => OperationKind::Restart,
+            };
+            if at <= turn.now() {
+                let message = format!("{}; restart {count}", end.message);
+                turn.begin_run(kind, &message);
+            } else {
+                let message = format!("{}; restart {count} is due at {at}", end.message);
+                turn.enter(Phase::Starting, Reason::RestartBackOff, message);
+                turn.life().restart.next = Some(at);
+                turn.s.timers.insert(Timer::Restart, at);
+            }
+            turn.life().restart.count = count;
+        }
+    }
+    if turn.note.is_empty() {
+        turn.say(Verdict::Applied, end.message.clone());
+    }
+}
