@@ -7,12 +7,13 @@
 //!   └── Relay ◀── claim matched ◀── Relay RPC ────┘
 //! ```
 //!
-//! [`hub`](self) holds who is in session, [`conversation`] is one session from hello to end, [`relay`] matches
-//! claims and moves frames, [`logs`] keeps the last lines of each sandbox.
+//! `hub` holds who is in session, `conversation` is one session from hello to end, `relay` matches claims and moves
+//! frames, `logs` keeps the last lines of each sandbox, `port` is the part of the fence that all of it speaks to.
 
 mod conversation;
 mod hub;
 mod logs;
+mod port;
 mod relay;
 mod service;
 #[cfg(test)]
@@ -20,5 +21,6 @@ mod tests;
 
 pub use hub::SessionHub;
 pub use logs::{LOG_LINES, SourcedLine};
+pub use port::SessionPort;
 pub use relay::{Relay, RelayError, RelayTarget};
 pub use service::{Gateway, SessionConfig, TokenRenewal, service};

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use openshell_core::token::Claims;
 use openshell_core::{SandboxRecord, SupervisorInstance, Timestamp, posture};
-use openshell_lifecycle::LifecycleFence;
 use openshell_lifecycle::fence::SessionRefused;
 use openshell_lifecycle::ports::{
     Environment as _, MainReport, SessionEvent, SessionHandle, SessionHello, SystemEnvironment,
@@ -21,6 +20,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use tonic::{Status, Streaming};
 
 use super::hub::{Closer, Entry, SessionHub};
+use super::port::SessionPort;
 use super::service::SessionConfig;
 
 /// Orders that wait to be sent.
@@ -56,7 +56,7 @@ struct Session<F> {
 }
 
 /// Answers `reply` once the session is accepted or refused, then keeps it until it ends.
-pub(super) async fn run<F: LifecycleFence + Clone>(
+pub(super) async fn run<F: SessionPort + Clone>(
     hub: SessionHub,
     fence: F,
     config: SessionConfig,
@@ -85,7 +85,7 @@ pub(super) async fn run<F: LifecycleFence + Clone>(
 }
 
 /// The first message: a hello that matches the token. A run that failed before it could say hello says so instead.
-async fn hello<F: LifecycleFence>(
+async fn hello<F: SessionPort>(
     hub: &SessionHub,
     fence: &F,
     claims: &Claims,
@@ -109,6 +109,19 @@ async fn hello<F: LifecycleFence>(
         Some(from_supervisor::Message::Failed(failed)) => {
             let instance = instance(&failed.instance_id)?;
             report_failure(hub, fence, claims, instance, failed).await;
+            // No session of this run was open: to the fence this is a run that confirms nothing.
+            let unconfirmed = SessionHello {
+                sandbox: claims.sandbox_id,
+                generation: claims.generation,
+                instance,
+                enforced: false,
+                main: MainReport::NotStarted,
+                handle: Arc::new(Handle {
+                    frozen: watch::Sender::new(None),
+                    closer: Closer::default(),
+                }),
+            };
+            drop(fence.opened(unconfirmed).await);
             Err(Status::failed_precondition("the run has failed"))
         }
         _ => Err(Status::invalid_argument("the first message is a hello")),
@@ -120,7 +133,7 @@ fn instance(id: &str) -> Result<SupervisorInstance, Status> {
         .map_err(|_| Status::invalid_argument("instance_id is not a UUID"))
 }
 
-async fn report_failure<F: LifecycleFence>(
+async fn report_failure<F: SessionPort>(
     hub: &SessionHub,
     fence: &F,
     claims: &Claims,
@@ -141,12 +154,12 @@ async fn report_failure<F: LifecycleFence>(
     );
     let event = SessionEvent::Failed(failed.reason, failed.message);
     fence
-        .session_event(claims.sandbox_id, claims.generation, instance, event)
+        .event(claims.sandbox_id, claims.generation, instance, event)
         .await;
 }
 
 /// Asks the fence, and registers the session so that relays can be opened through it.
-async fn open<F: LifecycleFence>(
+async fn open<F: SessionPort>(
     hub: SessionHub,
     fence: F,
     config: SessionConfig,
@@ -169,7 +182,7 @@ async fn open<F: LifecycleFence>(
         closer: entry.closer.clone(),
     });
     let opened = fence
-        .session_opened(SessionHello {
+        .opened(SessionHello {
             sandbox: claims.sandbox_id,
             generation: claims.generation,
             instance,
@@ -204,7 +217,7 @@ async fn open<F: LifecycleFence>(
     Ok((session, orders))
 }
 
-impl<F: LifecycleFence> Session<F> {
+impl<F: SessionPort> Session<F> {
     async fn keep(self, mut inbound: Streaming<FromSupervisor>) {
         let sandbox = self.claims.sandbox_id;
         let closer = self.entry.closer.clone();
@@ -324,7 +337,7 @@ impl<F: LifecycleFence> Session<F> {
     async fn tell(&self, event: SessionEvent) {
         let (claims, instance) = (&self.claims, self.entry.instance);
         self.fence
-            .session_event(claims.sandbox_id, claims.generation, instance, event)
+            .event(claims.sandbox_id, claims.generation, instance, event)
             .await;
     }
 }

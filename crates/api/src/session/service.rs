@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
 use openshell_core::token::Claims;
-use openshell_lifecycle::LifecycleFence;
 use openshell_proto::supervisor::supervisor_gateway_server::{
     SupervisorGateway, SupervisorGatewayServer,
 };
@@ -19,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::conversation;
 use super::hub::SessionHub;
+use super::port::SessionPort;
 use super::relay::{CLAIM_WITHIN, connect};
 use crate::auth::Caller;
 
@@ -74,7 +74,7 @@ pub struct Gateway<F> {
 }
 
 /// The service, ready to be routed. Callers are told by the `Caller` in the request's extensions.
-pub fn service<F: LifecycleFence + Clone>(
+pub fn service<F: SessionPort + Clone>(
     hub: SessionHub,
     fence: F,
     config: SessionConfig,
@@ -96,7 +96,7 @@ fn claims<T>(request: &Request<T>) -> Result<Claims, Status> {
 type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send + 'static>>;
 
 #[tonic::async_trait]
-impl<F: LifecycleFence + Clone> SupervisorGateway for Gateway<F> {
+impl<F: SessionPort + Clone> SupervisorGateway for Gateway<F> {
     type SessionStream = ReceiverStream<Result<ToSupervisor, Status>>;
     type RelayStream = Boxed<RelayFrame>;
 
@@ -156,8 +156,7 @@ impl<F: LifecycleFence + Clone> SupervisorGateway for Gateway<F> {
         let renewal = self.config.renewal.as_ref().ok_or_else(|| {
             Status::unimplemented("tokens of this gateway end with their run; none is renewed")
         })?;
-        let present = self.fence.by_id(claims.sandbox_id);
-        if present.is_none_or(|record| record.life.generation != claims.generation) {
+        if self.fence.generation(claims.sandbox_id) != Some(claims.generation) {
             return Err(Status::failed_precondition("the run is over"));
         }
         let (gateway_token, sandbox_token) = renewal.renew(&claims).map_err(Status::internal)?;
