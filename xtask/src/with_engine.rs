@@ -1,6 +1,6 @@
 //! `cargo xtask with-engine -- COMMAND`: a command beside a private engine, which is gone afterwards.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -25,11 +25,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     outcome
 }
 
+const PREFIX: &str = "openshell-engine-";
+
+/// Ends the engines of tasks that were killed before they could.
+fn sweep() -> Result<()> {
+    for entry in std::fs::read_dir("/tmp")?.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let Some(owner) = owner.and_then(|id| id.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !Path::new(&format!("/proc/{owner}")).exists()
+            && let Some(engine) = Engine::open(&entry.path())
+        {
+            say::line(&format!(
+                "   ending the engine that task {owner} left behind"
+            ));
+            engine.stop()?;
+        }
+    }
+    Ok(())
+}
+
 /// A private engine with the images that the tests use.
 pub(crate) fn start() -> Result<Engine> {
     say::step("starting a private engine");
+    sweep()?;
     // Sockets need short paths, so not below target/.
-    let directory = PathBuf::from(format!("/tmp/openshell-engine-{}", std::process::id()));
+    let directory = PathBuf::from(format!("/tmp/{PREFIX}{}", std::process::id()));
     let engine = Engine::start(&directory, None)?;
     image::import(&engine.host(), &Recipe::usual(TEST_IMAGE))?;
     say::line(&format!("   {}", engine.host()));
