@@ -18,7 +18,10 @@ pub(crate) struct Found {
 }
 
 /// Ours, or only made to look like it.
-pub(crate) fn recognise(namespace: &str, summary: ContainerSummary) -> Result<Found, ContainerSummary> {
+pub(crate) fn recognise(
+    namespace: &str,
+    summary: ContainerSummary,
+) -> Result<Found, ContainerSummary> {
     match Claim::read(namespace, &summary.labels) {
         Some(claim) if claim.fits_container(namespace, &summary.name) => Ok(Found {
             id: summary.id,

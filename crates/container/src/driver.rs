@@ -11,8 +11,7 @@ use openshell_core::{ContainerId, EngineId, ImageRef, Incarnation};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{
     ByteStream, Containers, DriverError, DriverErrorKind, EngineExit, EngineInfo, EngineSignal,
-    Launched, Owned, Permit, Prepared, Progress, RunRequest, Sighting, StopOutcome,
-    WaitOutcome,
+    Launched, Owned, Permit, Prepared, Progress, RunRequest, Sighting, StopOutcome, WaitOutcome,
 };
 use tokio::sync::mpsc;
 
@@ -154,7 +153,11 @@ impl<E: Engine> ContainerDriver<E> {
             return;
         };
         if reported.len() < MAX_REPORTED && reported.insert(id.clone()) {
-            tracing::warn!(container = id.short(), name, "a container carries our labels but is not ours by name; it is neither counted nor touched");
+            tracing::warn!(
+                container = id.short(),
+                name,
+                "a container carries our labels but is not ours by name; it is neither counted nor touched"
+            );
         }
     }
 }
@@ -424,7 +427,11 @@ pub(crate) fn sighting(facts: &ContainerFacts) -> Sighting {
             EngineExit {
                 code: facts.exit_code,
                 oom_killed: facts.oom_killed,
-                finished_at: facts.finished_at.unwrap_or(ended.started_at),
+                // Engines note the start once it has returned; a short process has ended before that.
+                finished_at: facts
+                    .finished_at
+                    .unwrap_or(ended.started_at)
+                    .max(ended.started_at),
             },
         ),
         // A failed start leaves "exited" without ever having started.

@@ -57,7 +57,14 @@ impl<E: Engine> ContainerDriver<E> {
     ) -> Result<Settled, DriverError> {
         let reference = Reference::parse(&image.0)?;
         let policy = self.config.image_pull_policy;
-        let pull_now = || pull(&self.engine, &self.config.registry_auth, &reference, progress);
+        let pull_now = || {
+            pull(
+                &self.engine,
+                &self.config.registry_auth,
+                &reference,
+                progress,
+            )
+        };
         if policy == ImagePullPolicy::Always && reference.registry.is_some() {
             pull_now().await?;
         }

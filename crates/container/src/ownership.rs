@@ -170,7 +170,9 @@ impl Rewriter {
         if kind.is_gnu_sparse() {
             return Err(bad("it has sparse members; make it without `--sparse`"));
         }
-        let own = header.entry_size().map_err(|_| bad("a header has no size"))?;
+        let own = header
+            .entry_size()
+            .map_err(|_| bad("a header has no size"))?;
         if kind.is_pax_local_extensions() || kind.is_pax_global_extensions() {
             if own > MAX_EXTENDED {
                 return Err(bad("an extended header is larger than 1 MiB"));
@@ -214,11 +216,10 @@ impl Rewriter {
             match &records[key..at + record.equals] {
                 b"uid" | b"gid" | b"uname" | b"gname" => records[key] = b'X',
                 b"size" => {
-                    self.size = std::str::from_utf8(
-                        &records[at + record.equals + 1..at + record.len - 1],
-                    )
-                    .ok()
-                    .and_then(|size| size.parse().ok());
+                    self.size =
+                        std::str::from_utf8(&records[at + record.equals + 1..at + record.len - 1])
+                            .ok()
+                            .and_then(|size| size.parse().ok());
                 }
                 _ => {}
             }

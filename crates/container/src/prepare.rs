@@ -238,8 +238,7 @@ impl<E: Engine> ContainerDriver<E> {
         };
         let mut bootstrap = run.sandbox_bootstrap.clone();
         bootstrap.supervisor_uid = SUPERVISOR_UID;
-        let archive =
-            delivery::workload(&self.runtime, &bootstrap, ground.user(), new_workspace)?;
+        let archive = delivery::workload(&self.runtime, &bootstrap, ground.user(), new_workspace)?;
         self.engine
             .put_archive(&id, delivery::WORKLOAD_DIRECTORY, archive)
             .await
@@ -262,11 +261,7 @@ impl<E: Engine> ContainerDriver<E> {
         let mut bootstrap = run.supervisor_bootstrap.clone();
         bootstrap.workload_uid = workload.uid;
         self.engine
-            .put_archive(
-                &id,
-                SUPERVISOR_DIRECTORY,
-                delivery::supervisor(&bootstrap)?,
-            )
+            .put_archive(&id, SUPERVISOR_DIRECTORY, delivery::supervisor(&bootstrap)?)
             .await
             .map_err(|e| e.doing("delivering the supervisor's bootstrap"))?;
         Ok(id)
@@ -319,9 +314,10 @@ fn creating(
                 ),
             )
         }
-        EngineErrorKind::NotFound => {
-            error.doing_as(DriverErrorKind::ImagePull, format!("creating {what} failed"))
-        }
+        EngineErrorKind::NotFound => error.doing_as(
+            DriverErrorKind::ImagePull,
+            format!("creating {what} failed"),
+        ),
         _ => error.doing(format!("creating {what} failed")),
     }
 }

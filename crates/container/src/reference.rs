@@ -41,7 +41,10 @@ impl Reference {
         {
             return Err(bad(&format!("it contains {c:?}")));
         }
-        if written.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        if written
+            .split('/')
+            .any(|part| part.is_empty() || part == "." || part == "..")
+        {
             return Err(bad("a part of its path is empty"));
         }
         let is_id = |s: &str| s.len() == 64 && s.bytes().all(|b| b.is_ascii_hexdigit());

@@ -82,10 +82,7 @@ impl Client {
                 ),
             ));
         }
-        *self
-            .docker
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(docker.clone());
+        *self.docker.write().unwrap_or_else(PoisonError::into_inner) = Some(docker.clone());
         Ok(docker)
     }
 
@@ -93,10 +90,7 @@ impl Client {
     pub(crate) fn failed(&self, error: &bollard::errors::Error) -> EngineError {
         let error = translate(&self.socket, error);
         if error.kind == EngineErrorKind::Unreachable {
-            *self
-                .docker
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = None;
+            *self.docker.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
         error
     }

@@ -117,7 +117,11 @@ impl Engine for DockerEngine {
             .await;
         let made = self.done(made)?;
         for warning in &made.warnings {
-            tracing::warn!(container = plan.name, warning, "Docker made a container with a warning");
+            tracing::warn!(
+                container = plan.name,
+                warning,
+                "Docker made a container with a warning"
+            );
         }
         Ok(ContainerId(made.id))
     }
@@ -281,11 +285,7 @@ impl Engine for DockerEngine {
         self.done(answers.try_for_each(|_| async { Ok(()) }).await)
     }
 
-    async fn create_volume(
-        &self,
-        name: &str,
-        labels: &Labels,
-    ) -> Result<VolumeFacts, EngineError> {
+    async fn create_volume(&self, name: &str, labels: &Labels) -> Result<VolumeFacts, EngineError> {
         let request = VolumeCreateRequest {
             name: Some(name.to_owned()),
             labels: Some(convert::hash(labels)),

@@ -1,0 +1,590 @@
+//! What goes wrong on a real engine: a clear error of the right kind, nothing changed, nothing left.
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::models::{ContainerCreateBody, VolumeCreateRequest};
+use bollard::query_parameters::{
+    CreateContainerOptions, RemoveContainerOptions, RemoveImageOptions, RemoveVolumeOptions,
+};
+use openshell_container::ImagePullPolicy;
+use openshell_container::engine::Engine;
+use openshell_container::labels::{GENERATION, Identity, ROLE};
+use openshell_core::quantity::MilliCpu;
+use openshell_core::{ImageRef, SandboxSpec};
+use openshell_driver_docker::DockerConfig;
+use openshell_lifecycle::ComputeDriver;
+use openshell_lifecycle::driver::{
+    Containers, DriverErrorKind, EngineEventKind, EngineSignal, Role, RunRequest, Sighting,
+    WaitOutcome,
+};
+use support::{IMAGE, World, docker_config, permit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+/// The engine as somebody else uses it.
+fn stranger() -> Docker {
+    let socket = docker_config().socket().unwrap();
+    let version = bollard::ClientVersion {
+        major_version: 1,
+        minor_version: 41,
+    };
+    Docker::connect_with_unix(&socket.to_string_lossy(), 60, &version).unwrap()
+}
+
+async fn foreign_container(name: &str, labels: HashMap<String, String>) -> String {
+    let options = CreateContainerOptions {
+        name: Some(name.to_owned()),
+        ..CreateContainerOptions::default()
+    };
+    let body = ContainerCreateBody {
+        image: Some(IMAGE.to_owned()),
+        labels: Some(labels),
+        ..ContainerCreateBody::default()
+    };
+    stranger()
+        .create_container(Some(options), body)
+        .await
+        .unwrap()
+        .id
+}
+
+async fn remove_foreign(id: &str) {
+    let options = RemoveContainerOptions {
+        force: true,
+        ..RemoveContainerOptions::default()
+    };
+    stranger()
+        .remove_container(id, Some(options))
+        .await
+        .unwrap();
+}
+
+fn identity(world: &World, request: &RunRequest) -> Identity {
+    Identity {
+        namespace: world.config.namespace.clone(),
+        sandbox: request.sandbox,
+        name: request.name.clone(),
+        workspace: request.workspace.clone(),
+    }
+}
+
+fn with_image(request: &mut RunRequest, image: &str) {
+    request.spec = Arc::new(SandboxSpec {
+        image: Some(ImageRef(image.to_owned())),
+        ..SandboxSpec::default()
+    });
+}
+
+async fn prepare_image(
+    world: &World,
+    image: &str,
+) -> Result<Vec<String>, openshell_lifecycle::DriverError> {
+    let request = world.request("image", "run");
+    let (progress, mut lines) = mpsc::channel(64);
+    let outcome = world
+        .driver
+        .prepare_image(&permit(&request), &ImageRef(image.to_owned()), progress)
+        .await;
+    let mut told = Vec::new();
+    while let Ok(line) = lines.try_recv() {
+        told.push(line);
+    }
+    outcome.map(|()| told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_container_name_is_an_error_and_the_foreign_container_stays_l14() {
+    let world = World::new().await;
+    let request = world.request("taken", "run");
+    let ours = identity(&world, &request);
+    let foreign = foreign_container(&ours.workload_name(), HashMap::new()).await;
+    prepare_image(&world, IMAGE).await.unwrap();
+    let error = world
+        .driver
+        .prepare_run(&permit(&request), &request)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::NameTaken, "{error}");
+    assert!(error.message.contains(&ours.workload_name()), "{error}");
+    assert!(
+        world
+            .driver
+            .engine()
+            .inspect_container(&foreign)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    // Not by a removal, either; and the failed attempt left nothing of its own.
+    world
+        .driver
+        .remove(&permit(&request), &Containers::default())
+        .await
+        .unwrap();
+    assert!(
+        world
+            .driver
+            .engine()
+            .inspect_container(&foreign)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    remove_foreign(&foreign).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_volume_name_is_an_error_and_the_foreign_volume_stays_l14() {
+    let world = World::new().await;
+    let request = world.request("taken", "run");
+    let name = identity(&world, &request).workspace_volume();
+    let volume = VolumeCreateRequest {
+        name: Some(name.clone()),
+        ..VolumeCreateRequest::default()
+    };
+    stranger().create_volume(volume).await.unwrap();
+    let error = world
+        .driver
+        .prepare_run(&permit(&request), &request)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::NameTaken, "{error}");
+    world
+        .driver
+        .remove(&permit(&request), &Containers::default())
+        .await
+        .unwrap();
+    assert!(
+        world
+            .driver
+            .engine()
+            .inspect_volume(&name)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    stranger()
+        .remove_volume(&name, None::<RemoveVolumeOptions>)
+        .await
+        .unwrap();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_labels_make_nothing_ours_l14() {
+    let world = World::new().await;
+    let request = world.request("original", "run");
+    let (prepared, _) = world.run(&request).await;
+    let mut labels: HashMap<_, _> = identity(&world, &request)
+        .labels(Role::Workload)
+        .into_iter()
+        .collect();
+    let copy = foreign_container(&format!("copy-{}", request.sandbox), labels.clone()).await;
+    labels.insert(ROLE.to_owned(), "supervisor".to_owned());
+    labels.insert(GENERATION.to_owned(), "1".to_owned());
+    let second = foreign_container(&format!("copy2-{}", request.sandbox), labels).await;
+    assert_eq!(
+        world.driver.list_owned().await.unwrap().len(),
+        2,
+        "not counted"
+    );
+    let recorded = Containers {
+        workload: Some(prepared.workload),
+        supervisor: Some(prepared.supervisor),
+    };
+    world
+        .driver
+        .remove(&permit(&request), &recorded)
+        .await
+        .unwrap();
+    for id in [&copy, &second] {
+        assert!(
+            world
+                .driver
+                .engine()
+                .inspect_container(id)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        remove_foreign(id).await;
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_had_or_run_is_refused_with_the_way_out() {
+    let world = World::new().await;
+    let cases = [
+        (
+            "openshell-test/absent:1",
+            DriverErrorKind::ImagePull,
+            "docker pull",
+        ),
+        (
+            "openshell-test/foreign:1",
+            DriverErrorKind::ImageUnusable,
+            "use an image for linux/",
+        ),
+        (
+            "openshell-test/nobody:1",
+            DriverErrorKind::ImageUnusable,
+            "numeric USER",
+        ),
+        ("no such image", DriverErrorKind::Invalid, "debian:12"),
+        (
+            "../containers/json?all=1",
+            DriverErrorKind::Invalid,
+            "reference",
+        ),
+    ];
+    world
+        .image("openshell-test/foreign:1", "", "riscv64", &[])
+        .await;
+    world
+        .image("openshell-test/nobody:1", "nobody-here", "amd64", &[])
+        .await;
+    for (image, kind, words) in cases {
+        let error = prepare_image(&world, image).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{image}: {error}");
+        assert!(error.message.contains(words), "{image}: {error}");
+        let mut request = world.request("bad", "run");
+        with_image(&mut request, image);
+        let error = world
+            .driver
+            .prepare_run(&permit(&request), &request)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, kind, "{image}: {error}");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pull_from_a_registry_that_cannot_be_reached_says_so() {
+    let world = World::with(docker_config(), |config| {
+        config.image_pull_policy = ImagePullPolicy::IfNotPresent;
+    })
+    .await;
+    // Nothing listens on the discard port of loopback.
+    let error = prepare_image(&world, "localhost:9/none:1")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::ImagePull, "{error}");
+    assert!(error.message.contains("localhost:9"), "{error}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_image_user_becomes_numeric_and_root_becomes_1000() {
+    let world = World::new().await;
+    let passwd = "root:x:0:0::/:/x\nagent:x:1234:100::/:/x\nsneaky:x:0:0::/:/x\n";
+    let files = [("etc/passwd", passwd), ("etc/group", "staff:x:50:\n")];
+    for (tag, user, expected) in [
+        ("openshell-test/user-agent:1", "agent", "1234:100"),
+        ("openshell-test/user-staff:1", "agent:staff", "1234:50"),
+        ("openshell-test/user-sneaky:1", "sneaky", "1000:1000"),
+        ("openshell-test/user-root:1", "root", "1000:1000"),
+        ("openshell-test/user-none:1", "", "1000:1000"),
+    ] {
+        world.image(tag, user, "amd64", &files).await;
+        let mut request = world.request("user", "run");
+        with_image(&mut request, tag);
+        let (prepared, launched) = world.run(&request).await;
+        let facts = world
+            .driver
+            .engine()
+            .inspect_container(&prepared.workload.0)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(facts.user, expected, "{tag}");
+        // The stand-in could read its bootstrap and write its workspace as that user.
+        let path = Path::new("/sandbox/started");
+        support::until("the workload has written its file", || async {
+            world
+                .driver
+                .read_archive(&prepared.workload, path)
+                .await
+                .is_ok()
+        })
+        .await;
+        let seen = world.driver.inspect(&prepared.workload).await.unwrap();
+        assert_eq!(seen, Sighting::Running(launched.workload));
+        world
+            .driver
+            .remove(&permit(&request), &Containers::default())
+            .await
+            .unwrap();
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_fails_is_undone_l13() {
+    let world = World::new().await;
+    prepare_image(&world, IMAGE).await.unwrap();
+    let mut request = world.request("greedy", "run");
+    let mut spec = SandboxSpec::default();
+    spec.resources.cpu = Some(MilliCpu(1_000_000));
+    request.spec = Arc::new(spec);
+    let error = world
+        .driver
+        .prepare_run(&permit(&request), &request)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::Invalid, "{error}");
+    assert_eq!(world.census().await, Vec::<String>::new());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pruned_supervisor_image_is_simply_loaded_again() {
+    // A stand-in of its own, so that no other test misses its image.
+    let own = tempfile::NamedTempFile::new().unwrap();
+    let mut bytes = std::fs::read(support::helper()).unwrap();
+    bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
+    std::fs::write(own.path(), bytes).unwrap();
+    let world = World::with(docker_config(), |config| {
+        config.supervisor_binary = own.path().to_owned();
+    })
+    .await;
+    prepare_image(&world, IMAGE).await.unwrap();
+    let tag = world.driver.supervisor_image().to_owned();
+    let prune = || async {
+        stranger()
+            .remove_image(&tag, None::<RemoveImageOptions>, None)
+            .await
+            .unwrap();
+    };
+    prune().await;
+    let request = world.request("pruned", "run");
+    // Pruned between the two steps.
+    world
+        .driver
+        .prepare_run(&permit(&request), &request)
+        .await
+        .unwrap();
+    world
+        .driver
+        .remove(&permit(&request), &Containers::default())
+        .await
+        .unwrap();
+    prune().await;
+    prepare_image(&world, IMAGE).await.unwrap();
+    prune().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_that_fails_leaves_neither_half_running() {
+    let world = World::new().await;
+    let request = world.request("half", "run");
+    let permit = permit(&request);
+    prepare_image(&world, IMAGE).await.unwrap();
+    let prepared = world.driver.prepare_run(&permit, &request).await.unwrap();
+    world
+        .driver
+        .engine()
+        .remove_container(&prepared.supervisor)
+        .await
+        .unwrap();
+    let error = world.driver.launch(&permit, &prepared).await.unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::RuntimeMissing, "{error}");
+    let seen = world.driver.inspect(&prepared.workload).await.unwrap();
+    assert!(matches!(seen, Sighting::Exited(..)), "{seen:?}");
+    world
+        .driver
+        .remove(&permit, &Containers::default())
+        .await
+        .unwrap();
+    world.end().await;
+}
+
+/// A relay to the engine whose connections can be cut.
+struct Relay {
+    path: std::path::PathBuf,
+    task: tokio::task::JoinHandle<()>,
+    /// Told when a wait has been passed on.
+    wait_seen: Arc<Notify>,
+    _directory: tempfile::TempDir,
+}
+
+impl Relay {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("docker.sock");
+        let mut relay = Self {
+            path,
+            task: tokio::spawn(async {}),
+            wait_seen: Arc::default(),
+            _directory: directory,
+        };
+        relay.open();
+        relay
+    }
+
+    fn open(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        let listener = UnixListener::bind(&self.path).unwrap();
+        let engine = docker_config().socket().unwrap();
+        let wait_seen = Arc::clone(&self.wait_seen);
+        self.task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut near, _)) = listener.accept().await {
+                let engine = engine.clone();
+                let wait_seen = Arc::clone(&wait_seen);
+                connections.spawn(async move {
+                    let mut far = UnixStream::connect(engine).await?;
+                    let mut start = vec![0; 4096];
+                    let n = near.read(&mut start).await?;
+                    far.write_all(&start[..n]).await?;
+                    if start[..n].windows(6).any(|w| w == b"/wait?") {
+                        wait_seen.notify_one();
+                    }
+                    tokio::io::copy_bidirectional(&mut near, &mut far).await
+                });
+            }
+        });
+    }
+
+    /// Cuts every connection; the socket stays, and refuses.
+    async fn cut(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+
+    fn config(&self) -> DockerConfig {
+        DockerConfig {
+            socket_path: Some(self.path.clone()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_wait_is_lost_and_never_an_exit_l4() {
+    let mut relay = Relay::new();
+    let world = World::with(relay.config(), |_| {}).await;
+    let request = world.request("cut", "run");
+    let (prepared, launched) = world.run(&request).await;
+    let driver = Arc::clone(&world.driver);
+    let workload = launched.workload.clone();
+    let waiting = tokio::spawn(async move { driver.wait(&workload).await });
+    tokio::time::timeout(Duration::from_secs(20), relay.wait_seen.notified())
+        .await
+        .expect("the wait reaches the engine");
+    relay.cut().await;
+    let outcome = waiting.await.unwrap();
+    assert!(matches!(outcome, WaitOutcome::Lost(_)), "{outcome:?}");
+    let error = world.driver.inspect(&prepared.workload).await.unwrap_err();
+    assert_eq!(error.kind, DriverErrorKind::Unreachable);
+    assert!(error.message.contains("nothing listens"), "{error}");
+    relay.open();
+    assert_eq!(
+        world.driver.inspect(&prepared.workload).await.unwrap(),
+        Sighting::Running(launched.workload)
+    );
+    world
+        .driver
+        .remove(&permit(&request), &Containers::default())
+        .await
+        .unwrap();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_tells_of_ends_and_of_its_own_loss_and_comes_back() {
+    let mut relay = Relay::new();
+    let world = World::with(relay.config(), |_| {}).await;
+    let (sender, mut signals) = mpsc::channel(64);
+    let driver = Arc::clone(&world.driver);
+    let watch = tokio::spawn(async move { driver.watch(sender).await });
+    let mut next = async || {
+        tokio::time::timeout(Duration::from_secs(20), signals.recv())
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    let EngineSignal::Connected(engine) = next().await else {
+        panic!("first of all it says who answers")
+    };
+    let request = world.request("watched", "exit:3");
+    let (prepared, _) = world.run(&request).await;
+    assert_eq!(prepared.engine, engine);
+    loop {
+        if let EngineSignal::Event(event) = next().await
+            && let EngineEventKind::Died { code } = event.kind
+        {
+            assert_eq!(
+                (event.sandbox, event.role, code),
+                (request.sandbox, Role::Workload, 3)
+            );
+            assert_eq!(event.container, prepared.workload);
+            break;
+        }
+    }
+    relay.cut().await;
+    loop {
+        match next().await {
+            EngineSignal::MonitorLost(_) => break,
+            EngineSignal::Event(_) => {}
+            EngineSignal::Connected(_) => panic!("nothing is there to connect to"),
+        }
+    }
+    relay.open();
+    assert_eq!(next().await, EngineSignal::Connected(engine));
+    world
+        .driver
+        .remove(&permit(&request), &Containers::default())
+        .await
+        .unwrap();
+    loop {
+        if let EngineSignal::Event(event) = next().await
+            && event.kind == EngineEventKind::Removed
+            && event.role == Role::Workload
+        {
+            break;
+        }
+    }
+    drop(signals);
+    tokio::time::timeout(Duration::from_secs(5), watch)
+        .await
+        .unwrap()
+        .unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_is_down_is_unreachable_with_what_to_do_and_may_come_later() {
+    let mut relay = Relay::new();
+    relay.cut().await;
+    let directory = tempfile::tempdir().unwrap();
+    for (socket, words) in [
+        (relay.path.clone(), "nothing listens"),
+        (directory.path().join("none.sock"), "there is no socket"),
+    ] {
+        let docker = DockerConfig {
+            socket_path: Some(socket),
+        };
+        let config =
+            openshell_container::ContainerConfig::new("down", support::helper(), support::helper());
+        let driver = openshell_driver_docker::connect(&docker, config)
+            .expect("being down is no reason to fail");
+        let error = driver.info().await.unwrap_err();
+        assert_eq!(error.kind, DriverErrorKind::Unreachable);
+        assert!(error.message.contains(words), "{error}");
+        if docker.socket_path == Some(relay.path.clone()) {
+            relay.open();
+            assert_eq!(driver.info().await.unwrap().driver, "docker");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Stands in for both runtime halves in the tests of the driver: reads and unlinks its bootstrap, as they do, then
+//! does what the link secret says (`run`, or `exit:N`). Exits with 90 and more if anything is not as promised.
+
+use std::process::exit;
+use std::time::Duration;
+
+fn main() {
+    let supervisor = std::env::args()
+        .next()
+        .is_some_and(|name| name.ends_with("supervisor"));
+    let path = if supervisor {
+        "/run/openshell/supervisor.json"
+    } else {
+        "/.openshell/boot/sandbox.json"
+    };
+    let Ok(bootstrap) = std::fs::read_to_string(path) else {
+        exit(90)
+    };
+    if std::fs::remove_file(path).is_err() {
+        exit(91)
+    }
+    if supervisor {
+        // Listens where the sandbox dials, and can write nowhere else.
+        if std::os::unix::net::UnixListener::bind("/.openshell/link/test.sock").is_err() {
+            exit(92)
+        }
+        if std::fs::write("/written", b"x").is_ok() {
+            exit(93)
+        }
+    } else {
+        if std::fs::write("/sandbox/started", b"yes").is_err() {
+            exit(94)
+        }
+        if std::fs::write("/.openshell/bin/openshell-sandbox", b"x").is_ok() {
+            exit(95)
+        }
+        let Ok(resolver) = std::fs::read_to_string("/etc/resolv.conf") else {
+            exit(96)
+        };
+        if !resolver.contains("nameserver 127.0.0.53") {
+            exit(97)
+        }
+    }
+    let order = bootstrap
+        .split("\"link_secret\":\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or_default();
+    if let Some(code) = order.strip_prefix("exit:") {
+        exit(code.parse().unwrap_or(98))
+    }
+    // PID 1 without a handler: the kernel lets TERM pass by.
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
