@@ -217,3 +217,6 @@ pub fn not_ready_message(record: &SandboxRecord) -> String {
 pub(crate) fn workload_container(record: &SandboxRecord) -> Option<&ContainerId> {
     record.life.run.as_ref().and_then(|r| r.workload.as_ref())
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ pub mod fence;
 pub mod machine;
 pub mod ports;
 pub mod restart;
+#[cfg(any(test, feature = "test-util"))]
+pub mod simulated;
 mod time;
 
 pub use config::{FenceConfig, RestoreMode, ShutdownMode};

@@ -1,0 +1,168 @@
+//! The gateway ends and returns.
+
+use std::time::Duration;
+
+use openshell_core::{Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
+
+use super::harness::{Harness, hello};
+use crate::config::{FenceConfig, ShutdownMode};
+use crate::driver::{Role, Sighting};
+use crate::fence::{CommandError, LifecycleFence};
+use crate::ports::{Environment, MainReport};
+use crate::simulated::{Fault, Method};
+
+fn bound(h: &Harness, id: SandboxId) -> SupervisorInstance {
+    let run = h.record(id).life.run.clone().expect("a run");
+    run.instance.expect("in session")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_surviving_run_is_adopted_untouched() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    let same = bound(&h, id);
+    let calls = |m| h.driver.count(m, id);
+    h.fence.shutdown().await;
+    let before = [Method::Launch, Method::Stop].map(calls);
+    let g = h.again(FenceConfig::default()).await;
+    let shown = g
+        .until(id, "honest", |r| r.life.phase != Phase::Ready)
+        .await;
+    assert_eq!(shown.life.condition.reason, Reason::SupervisorNotConnected);
+    g.reconnect(id, same).await;
+    let adopted = g.phase(id, Phase::Ready).await;
+    assert_eq!(adopted.life.condition.reason, Reason::Adopted);
+    assert_eq!(adopted.life.generation.0, 1);
+    assert_eq!([Method::Launch, Method::Stop].map(calls), before);
+    // It is watched again.
+    g.main_exits(id, 5).await;
+    g.phase(id, Phase::Error).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_supervisor_that_died_meanwhile_is_relaunched_as_a_new_run() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    h.fence.shutdown().await;
+    h.driver.exit(id, Role::Supervisor, 1, false);
+    let g = h.again(FenceConfig::default()).await;
+    let again = g.ready_run(id, 2).await;
+    assert_eq!(again.life.condition.reason, Reason::Restored);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_does_not_come_back_is_contained_and_relaunched() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    h.fence.shutdown().await;
+    let g = h.again(FenceConfig::default()).await;
+    g.ready_run(id, 2).await;
+    assert_eq!(g.driver.count(Method::Stop, id), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_main_that_ended_meanwhile_goes_to_the_restart_policy_with_its_code() {
+    let h = Harness::new().await;
+    let never = h.ready("never", RestartPolicy::Never).await;
+    let again = h.ready("again", RestartPolicy::OnFailure).await;
+    let instances = [bound(&h, never), bound(&h, again)];
+    h.fence.shutdown().await;
+    for id in [never, again] {
+        h.driver.exit(id, Role::Workload, 17, false);
+    }
+    let g = h.again(FenceConfig::default()).await;
+    for (id, instance) in [never, again].into_iter().zip(instances) {
+        let generation = g.record(id).life.generation;
+        let ended = MainReport::Exited(17, g.environment.now());
+        g.fence
+            .session_opened(hello(id, generation, instance, ended))
+            .await
+            .expect("accepted");
+    }
+    let failed = g.phase(never, Phase::Error).await;
+    assert_eq!(failed.life.last_exit.as_ref().map(|e| e.code), Some(17));
+    assert_eq!(failed.life.condition.reason, Reason::MainProcessFailed);
+    let restarted = g.ready_run(again, 2).await;
+    assert_eq!(restarted.life.restart.count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_stopped_stays_stopped_and_what_was_being_deleted_goes() {
+    let h = Harness::new().await;
+    let stopped = h.ready("stopped", RestartPolicy::Always).await;
+    h.fence.stop(stopped).await.expect("accepted");
+    h.phase(stopped, Phase::Stopped).await;
+    let deleted = h.ready("deleted", RestartPolicy::Always).await;
+    h.driver.script(Method::Remove, Some(deleted), Fault::Hang);
+    h.fence.delete(deleted).await.expect("accepted");
+    h.fence.shutdown().await;
+    let g = h.again(FenceConfig::default()).await;
+    g.gone(deleted).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(g.record(stopped).life.phase, Phase::Stopped);
+    assert_eq!(g.driver.container(deleted, Role::Workload), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_stop_is_finished() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Always).await;
+    h.driver.script(Method::Stop, Some(id), Fault::Hang);
+    h.fence.stop(id).await.expect("accepted");
+    h.fence.shutdown().await;
+    let g = h.again(FenceConfig::default()).await;
+    g.phase(id, Phase::Stopped).await;
+    assert!(matches!(
+        g.driver.sighting(id, Role::Workload),
+        Some(Sighting::Exited(..))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn l13_an_interrupted_create_is_finished_without_leftovers() {
+    let h = Harness::new().await;
+    h.driver.script(Method::PrepareRun, None, Fault::Hang);
+    let id = h
+        .create("a", RestartPolicy::Never)
+        .await
+        .expect("created")
+        .meta
+        .id;
+    h.eventually("it is being made", || {
+        h.driver.count(Method::PrepareRun, id) == 1
+    })
+    .await;
+    h.fence.shutdown().await;
+    let g = h.again(FenceConfig::default()).await;
+    g.phase(id, Phase::Ready).await;
+    assert_eq!(g.driver.containers(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_shutdown_stop_ends_all_runs_at_once_and_they_run_again() {
+    let stop = FenceConfig {
+        on_shutdown: ShutdownMode::Stop,
+        ..FenceConfig::default()
+    };
+    let h = Harness::with(stop).await;
+    let ids = [
+        h.ready("a", RestartPolicy::Never).await,
+        h.ready("b", RestartPolicy::Never).await,
+    ];
+    h.fence.shutdown().await;
+    for id in ids {
+        assert!(matches!(
+            h.driver.sighting(id, Role::Workload),
+            Some(Sighting::Exited(..))
+        ));
+        assert_eq!(h.driver.container(id, Role::Supervisor), None);
+    }
+    assert!(matches!(
+        h.create("c", RestartPolicy::Never).await,
+        Err(CommandError::ShuttingDown)
+    ));
+    let g = h.again(FenceConfig::default()).await;
+    for id in ids {
+        g.ready_run(id, 2).await;
+    }
+}

@@ -1,0 +1,10 @@
+//! A simulated engine, clock and issuer, good enough to drive the real fence in tests. Scripted, not random: what
+//! fails, hangs or ends is said beforehand, and every call is logged.
+
+mod driver;
+mod environment;
+mod world;
+
+pub use driver::SimulatedDriver;
+pub use environment::{SimulatedEnvironment, SimulatedIssuer, SimulatedSession};
+pub use world::{Call, Fault, Method};
