@@ -1,0 +1,85 @@
+//! The one-use bootstrap: read, checked and unlinked before anything untrusted runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openshell_core::bootstrap::SandboxBootstrap;
+use openshell_core::{Generation, SandboxId};
+use thiserror::Error;
+
+/// A larger file is not ours.
+const MAX_SIZE: u64 = 16 * 1024;
+
+/// Why there is nothing to start with.
+#[derive(Debug, Error)]
+pub(crate) enum BootstrapError {
+    /// Not there, or not readable.
+    #[error("cannot read the bootstrap {path}: {error}; the gateway delivers it before each start, so start this sandbox with `openshell sandbox start`, not through the engine")]
+    Unreadable {
+        /// Where.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Not what it should be.
+    #[error("the bootstrap is not usable: {0}")]
+    Malformed(String),
+    /// It must not stay.
+    #[error("cannot remove the bootstrap after reading it: {0}; it must not stay where the workload could find it")]
+    Kept(std::io::Error),
+}
+
+/// What this run knows of its supervisor, decoded.
+pub(crate) struct Bootstrap {
+    /// Whose.
+    pub(crate) sandbox: SandboxId,
+    /// Which run.
+    pub(crate) generation: Generation,
+    /// Verifies the supervisor's token.
+    pub(crate) gateway_key: Vec<u8>,
+    /// Proves this runtime.
+    pub(crate) link_secret: Vec<u8>,
+    /// Who may be at the other end of the link.
+    pub(crate) supervisor_uid: u32,
+    /// Between TERM and KILL.
+    pub(crate) stop_grace: Duration,
+}
+
+/// Reads it once.
+pub(crate) fn take(path: &Path) -> Result<Bootstrap, BootstrapError> {
+    let unreadable = |error| BootstrapError::Unreadable {
+        path: path.display().to_string(),
+        error,
+    };
+    let size = std::fs::symlink_metadata(path).map_err(unreadable)?.len();
+    if size > MAX_SIZE {
+        return Err(BootstrapError::Malformed(format!("it has {size} bytes")));
+    }
+    let text = std::fs::read(path).map_err(unreadable)?;
+    std::fs::remove_file(path).map_err(BootstrapError::Kept)?;
+    decode(&text)
+}
+
+fn decode(text: &[u8]) -> Result<Bootstrap, BootstrapError> {
+    let raw: SandboxBootstrap =
+        serde_json::from_slice(text).map_err(|e| BootstrapError::Malformed(e.to_string()))?;
+    let bytes = |field: &str, value: &str| match STANDARD.decode(value) {
+        Ok(bytes) if bytes.len() == 32 => Ok(bytes),
+        _ => Err(BootstrapError::Malformed(format!(
+            "{field} is not 32 bytes in base64"
+        ))),
+    };
+    Ok(Bootstrap {
+        sandbox: raw.sandbox_id,
+        generation: raw.generation,
+        gateway_key: bytes("gateway_public_key", &raw.gateway_public_key)?,
+        link_secret: bytes("link_secret", &raw.link_secret)?,
+        supervisor_uid: raw.supervisor_uid,
+        stop_grace: Duration::from_millis(raw.stop_grace_millis),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! What is a bootstrap and what is not.
+
+use super::*;
+
+fn text(key: &str) -> String {
+    format!(
+        r#"{{"sandbox_id":"0199c0de-0000-7000-8000-000000000001","generation":3,"gateway_public_key":"{key}",
+            "link_secret":"{}","supervisor_uid":65532,"stop_grace_millis":10000}}"#,
+        STANDARD.encode([7; 32])
+    )
+}
+
+#[test]
+fn it_is_unlinked_when_it_has_been_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sandbox.json");
+    std::fs::write(&path, text(&STANDARD.encode([1; 32]))).unwrap();
+    let bootstrap = take(&path).unwrap();
+    assert_eq!(bootstrap.generation, Generation(3));
+    assert_eq!(bootstrap.stop_grace, Duration::from_secs(10));
+    assert!(!path.exists());
+    assert!(matches!(
+        take(&path),
+        Err(BootstrapError::Unreadable { .. })
+    ));
+}
+
+#[test]
+fn a_malformed_one_is_refused_and_says_which_field() {
+    assert!(decode(b"{}").is_err());
+    let short = decode(text("AAAA").as_bytes()).err().unwrap().to_string();
+    assert!(short.contains("gateway_public_key"), "{short}");
+    let extra = text("AAAA").replacen('{', r#"{"more":1,"#, 1);
+    assert!(decode(extra.as_bytes()).is_err());
+}

@@ -1,0 +1,64 @@
+//! Who made a call, and what it said: read from `/proc` while the caller is held.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Ancestors beyond this are not named.
+const MAX_ANCESTORS: usize = 16;
+
+/// Copies memory of the caller. `/proc/<pid>/mem`, because engines refuse `process_vm_readv`.
+pub(super) fn memory(pid: i32, address: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    File::open(format!("/proc/{pid}/mem"))?.read_exact_at(&mut bytes, address)?;
+    Ok(bytes)
+}
+
+/// The program that a process runs; empty where the kernel does not say.
+pub(super) fn binary(pid: i32) -> String {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+        .map(|path| path.display().to_string())
+        .unwrap_or_default()
+}
+
+/// The programs of its ancestors, nearest first, up to but without PID 1.
+pub(super) fn ancestors(pid: i32) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at = pid;
+    while found.len() < MAX_ANCESTORS {
+        let Some(parent) = parent(at) else { break };
+        if parent <= 1 {
+            break;
+        }
+        found.push(binary(parent));
+        at = parent;
+    }
+    found
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parent_in(&stat)
+}
+
+/// The name in parentheses may hold anything, so what counts begins behind the last one.
+pub(super) fn parent_in(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+/// Where a path of the caller leads, symbolic links followed; `None` if it leads nowhere.
+pub(super) fn resolve(pid: i32, path: &Path) -> Option<PathBuf> {
+    let absolute = if path.is_absolute() {
+        path.to_owned()
+    } else {
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+        cwd.join(path)
+    };
+    std::fs::canonicalize(absolute).ok()
+}

@@ -1,0 +1,140 @@
+//! The broker: receives the calls that the filter holds, lets what stays inside go on, and hands everything
+//! else to the supervisor's decision. One thread; it never waits for a decision itself.
+
+mod address;
+mod caller;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use address::Destination;
+use openshell_core::bootstrap::RESERVED;
+use tokio::sync::mpsc;
+
+use crate::sys::{Answer, Listener, Notification};
+
+/// Questions that may wait at once; more are refused.
+pub(crate) const MAX_PENDING: usize = 256;
+
+/// A call that would leave the sandbox. Dropped without a verdict it is refused.
+#[derive(Debug)]
+pub(crate) struct Question {
+    listener: Arc<Listener>,
+    id: u64,
+    answered: bool,
+    /// The calling thread.
+    pub(crate) pid: i32,
+    /// Its program.
+    pub(crate) binary: String,
+    /// And those of its ancestors, nearest first.
+    pub(crate) ancestors: Vec<String>,
+    /// A datagram rather than a connection: never leaves.
+    pub(crate) datagram: bool,
+    /// Where to.
+    pub(crate) target: SocketAddr,
+}
+
+impl Question {
+    /// The call fails with this error number.
+    pub(crate) fn refuse(mut self, errno: i32) {
+        self.answered = true;
+        self.listener.answer(self.id, Answer::Fail(errno));
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.listener
+                .answer(self.id, Answer::Fail(libc::ECONNREFUSED));
+        }
+    }
+}
+
+/// What is decided at once, and what is not.
+enum Verdict {
+    Now(Answer),
+    Ask(SocketAddr),
+}
+
+/// The thread's body: until the last process that carries the filter is gone.
+pub(crate) fn serve(listener: &Arc<Listener>, questions: &mpsc::Sender<Question>) {
+    loop {
+        match listener.receive() {
+            Ok(call) => handle(listener, &call, questions),
+            // The caller was killed while its call was being handed over.
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn handle(listener: &Arc<Listener>, call: &Notification, questions: &mpsc::Sender<Question>) {
+    match decide(call) {
+        Verdict::Now(answer) => {
+            // What was read counts only if the same caller still waits.
+            if listener.is_waiting(call.id) {
+                listener.answer(call.id, answer);
+            }
+        }
+        Verdict::Ask(target) => {
+            let question = Question {
+                listener: Arc::clone(listener),
+                id: call.id,
+                answered: false,
+                pid: call.pid,
+                binary: caller::binary(call.pid),
+                ancestors: caller::ancestors(call.pid),
+                datagram: i64::from(call.number) == libc::SYS_sendto,
+                target,
+            };
+            // If it cannot be asked it is refused, by being dropped.
+            if listener.is_waiting(call.id) {
+                let _full = questions.try_send(question);
+            }
+        }
+    }
+}
+
+/// Where the address of a call is, and how long it claims to be.
+fn location(call: &Notification) -> (u64, u64) {
+    let [_, a1, a2, _, a4, a5] = call.arguments;
+    if i64::from(call.number) == libc::SYS_sendto {
+        (a4, a5)
+    } else {
+        (a1, a2)
+    }
+}
+
+fn decide(call: &Notification) -> Verdict {
+    let (address, length) = location(call);
+    // Only 32 bits of a length are looked at by the kernel; it refuses what is too long, so that need not be read.
+    let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
+    if address == 0 || length > address::MAX_LENGTH {
+        return Verdict::Now(Answer::Fail(libc::EINVAL));
+    }
+    let bytes = match caller::memory(call.pid, address, length) {
+        Ok(bytes) => bytes,
+        Err(e) if e.raw_os_error() == Some(libc::EIO) => {
+            return Verdict::Now(Answer::Fail(libc::EFAULT));
+        }
+        Err(_) => return Verdict::Now(Answer::Fail(libc::EACCES)),
+    };
+    match address::parse(&bytes) {
+        Destination::Loopback | Destination::Kernel => Verdict::Now(Answer::Continue),
+        Destination::Remote(target) => Verdict::Ask(target),
+        Destination::Path(path) => Verdict::Now(unix(call.pid, &path)),
+    }
+}
+
+fn unix(pid: i32, path: &Path) -> Answer {
+    match caller::resolve(pid, path) {
+        Some(real) if real.starts_with(RESERVED) => Answer::Fail(libc::EACCES),
+        _ => Answer::Continue,
+    }
+}

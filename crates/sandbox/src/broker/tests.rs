@@ -1,0 +1,88 @@
+//! Addresses and callers.
+
+use super::address::{Destination, parse};
+use super::caller::{memory, parent_in};
+use super::*;
+
+fn v4(ip: [u8; 4], port: u16) -> Vec<u8> {
+    let mut bytes = (libc::AF_INET as u16).to_ne_bytes().to_vec();
+    bytes.extend(port.to_be_bytes());
+    bytes.extend(ip);
+    bytes.extend([0; 8]);
+    bytes
+}
+
+fn v6(ip: std::net::Ipv6Addr, port: u16) -> Vec<u8> {
+    let mut bytes = (libc::AF_INET6 as u16).to_ne_bytes().to_vec();
+    bytes.extend(port.to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(ip.octets());
+    bytes.extend([0; 4]);
+    bytes
+}
+
+fn local(name: &[u8]) -> Vec<u8> {
+    let mut bytes = (libc::AF_UNIX as u16).to_ne_bytes().to_vec();
+    bytes.extend(name);
+    bytes
+}
+
+#[test]
+fn what_stays_inside_is_told_from_what_leaves() {
+    for ip in [[127, 0, 0, 1], [127, 9, 9, 9], [0, 0, 0, 0]] {
+        assert_eq!(parse(&v4(ip, 80)), Destination::Loopback);
+    }
+    for ip in ["::1", "::", "::ffff:127.0.0.1"] {
+        assert_eq!(parse(&v6(ip.parse().unwrap(), 80)), Destination::Loopback);
+    }
+    for (bytes, want) in [
+        (v4([192, 0, 2, 7], 443), "192.0.2.7:443"),
+        (v6("2001:db8::1".parse().unwrap(), 53), "[2001:db8::1]:53"),
+        (v6("::ffff:192.0.2.7".parse().unwrap(), 1), "[::ffff:192.0.2.7]:1"),
+    ] {
+        assert_eq!(parse(&bytes), Destination::Remote(want.parse().unwrap()));
+    }
+}
+
+#[test]
+fn unix_sockets_are_looked_at_only_if_they_have_a_path() {
+    assert_eq!(parse(&local(b"/run/x\0junk")), Destination::Path("/run/x".into()));
+    assert_eq!(parse(&local(b"\0abstract")), Destination::Kernel);
+    assert_eq!(parse(&local(b"")), Destination::Kernel);
+}
+
+#[test]
+fn no_bytes_at_all_panic() {
+    for length in 0..=address::MAX_LENGTH {
+        for family in 0..=40u16 {
+            let mut bytes = vec![0xff; length];
+            for (to, from) in bytes.iter_mut().zip(family.to_ne_bytes()) {
+                *to = from;
+            }
+            let _any = parse(&bytes);
+        }
+    }
+}
+
+#[test]
+fn the_parent_is_found_behind_any_name() {
+    assert_eq!(parent_in("12 (a) b) R) S 7 12 12"), Some(7));
+    assert_eq!(parent_in("nonsense"), None);
+}
+
+#[test]
+fn memory_is_copied_through_proc() {
+    let secret = *b"openshell";
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let copy = memory(pid, secret.as_ptr() as u64, secret.len()).unwrap();
+    assert_eq!(copy, secret);
+    assert!(memory(pid, 0, 8).is_err());
+}
+
+#[test]
+fn the_reserved_tree_is_refused_by_any_road() {
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let road = caller::resolve(pid, Path::new("/proc/self/../self/cwd")).unwrap();
+    assert_eq!(road, std::env::current_dir().unwrap());
+    assert_eq!(unix(pid, Path::new("/nowhere/at/all")), Answer::Continue);
+}
