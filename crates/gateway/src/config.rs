@@ -10,9 +10,9 @@ mod suggest;
 mod unset;
 mod validate;
 
-pub(crate) use load::{Flags, Loaded, Source, load};
+pub(crate) use load::{Flags, Loaded, load};
 pub(crate) use model::{
-    Config, Docker, DriverKind, Lifecycle, LogFormat, LogLevel, OnShutdown, PullPolicy, Restore,
+    Config, Docker, Lifecycle, LogFormat, LogLevel, OnShutdown, PullPolicy, Restore,
 };
 pub(crate) use show::{as_json, as_toml};
 

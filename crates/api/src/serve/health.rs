@@ -1,6 +1,5 @@
 //! Liveness, readiness and metrics over HTTP. A probe reads what was found last; it never waits for a check.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -159,18 +158,17 @@ async fn readyz(
     (status, text).into_response()
 }
 
-/// Looks at store and engine again and again until the shutdown, and keeps readiness and gauges up to date.
+/// Looks at store and engine again and again until the shutdown, and keeps readiness and its gauges up to date.
 pub async fn keep_looking<F: LifecycleFence>(
     readiness: Readiness,
-    fence: Arc<F>,
+    fence: F,
     store: Store,
     metrics: PrometheusHandle,
     shutdown: CancellationToken,
 ) {
-    let mut phases = BTreeSet::new();
     loop {
         let look = async {
-            let (store, engine) = tokio::join!(look_at_store(&store), look_at_engine(&*fence));
+            let (store, engine) = tokio::join!(look_at_store(&store), look_at_engine(&fence));
             note(&readiness, "store", store);
             note(&readiness, "engine", engine);
         };
@@ -178,7 +176,6 @@ pub async fn keep_looking<F: LifecycleFence>(
             () = shutdown.cancelled() => return,
             () = look => {}
         }
-        count_sandboxes(&*fence, &mut phases);
         metrics.run_upkeep();
         let pause = if readiness.ready() {
             WHEN_WELL
@@ -224,18 +221,5 @@ fn note(readiness: &Readiness, name: &'static str, found: Result<String, String>
             true => tracing::info!(component = name, "{words}"),
             false => tracing::warn!(component = name, "{words}"),
         }
-    }
-}
-
-/// Sandboxes by phase; a phase that has emptied is set to zero once.
-fn count_sandboxes<F: LifecycleFence>(fence: &F, known: &mut BTreeSet<String>) {
-    let mut counts: std::collections::BTreeMap<String, u32> =
-        known.iter().map(|phase| (phase.clone(), 0)).collect();
-    for record in fence.list() {
-        *counts.entry(record.life.phase.to_string()).or_default() += 1;
-    }
-    for (phase, count) in counts {
-        gauge!("openshell_sandboxes", "phase" => phase.clone()).set(f64::from(count));
-        known.insert(phase);
     }
 }

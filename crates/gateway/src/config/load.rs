@@ -65,7 +65,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
 
 /// `openshell.gateway.bind_address` → `OPENSHELL_BIND_ADDRESS`,
 /// `openshell.lifecycle.restore` → `OPENSHELL_LIFECYCLE_RESTORE`.
-fn variable(key: &str) -> String {
+pub(super) fn variable(key: &str) -> String {
     if let Some((name, _)) = OTHER_NAMES.iter().find(|(_, known)| *known == key) {
         return (*name).to_owned();
     }

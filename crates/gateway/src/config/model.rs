@@ -180,7 +180,7 @@ impl Default for Docker {
             sandbox_pids_limit: 2048,
             supervisor_network: "host".to_owned(),
             grpc_endpoint: None,
-            stop_timeout_secs: 45,
+            stop_timeout_secs: 60,
         }
     }
 }
@@ -211,7 +211,7 @@ impl Default for Podman {
             sandbox_pids_limit: 2048,
             supervisor_network: "host".to_owned(),
             grpc_endpoint: None,
-            stop_timeout_secs: 45,
+            stop_timeout_secs: 60,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::load::{default_tree, flatten};
+use super::load::{Source, default_tree, flatten, variable};
 use super::model::{DriverKind, LogLevel};
 use super::*;
 
@@ -182,6 +182,20 @@ fn all_that_is_wrong_is_said_at_once() {
     ] {
         assert!(error.contains(part), "{part}: {error}");
     }
+}
+
+#[test]
+fn every_key_has_a_variable_of_its_own() {
+    let mut seen = BTreeMap::new();
+    for key in flatten(&default_tree()).into_keys() {
+        if let Some(other) = seen.insert(variable(&key), key.clone()) {
+            panic!("{key} and {other} share {}", variable(&key));
+        }
+    }
+    assert_eq!(
+        variable("openshell.drivers.docker.socket_path"),
+        "OPENSHELL_DRIVERS_DOCKER_SOCKET_PATH"
+    );
 }
 
 #[test]

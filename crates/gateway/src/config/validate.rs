@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use openshell_core::WorkspaceName;
+
 use super::ConfigError;
 use super::model::{Config, Docker, DriverKind, Lifecycle};
 
@@ -120,11 +122,11 @@ fn lifecycle(lifecycle: &Lifecycle, wrong: &mut Vec<String>) {
 }
 
 fn docker(docker: &Docker, wrong: &mut Vec<String>) {
-    if !is_name(&docker.sandbox_label, 32) {
+    let label = &docker.sandbox_label;
+    if label.contains("--") || WorkspaceName::new(label.clone()).is_err() {
         wrong.push(format!(
-            "`openshell.drivers.docker.sandbox_label`: {:?} is not a label; use 1 to 32 of a-z, A-Z, \
-             0-9, - and _, beginning with a letter or a digit",
-            docker.sandbox_label
+            "`openshell.drivers.docker.sandbox_label`: {label:?} is not a label; use a-z, 0-9 and single \
+             dashes, not at either end"
         ));
     }
     if docker.default_image.trim().is_empty() {

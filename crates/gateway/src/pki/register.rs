@@ -14,7 +14,7 @@ use super::files::{private_dir, write_private};
 struct Metadata {
     name: String,
     gateway_endpoint: String,
-    /// mtls | plaintext
+    /// mtls | none
     auth_mode: String,
     is_remote: bool,
     gateway_port: u16,
@@ -60,7 +60,7 @@ pub(crate) fn register(registration: Registration<'_>) -> io::Result<Registered>
         gateway_endpoint: registration.endpoint.to_owned(),
         auth_mode: match registration.certificates {
             Some(_) => "mtls".to_owned(),
-            None => "plaintext".to_owned(),
+            None => "none".to_owned(),
         },
         is_remote: false,
         gateway_port: registration.port,
