@@ -1,0 +1,251 @@
+//! `sandbox get|list`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clap::Args;
+use openshell_proto::{api, plus};
+
+use crate::clock;
+use crate::connect::Gateway;
+use crate::error::{CliError, CliResult};
+use crate::exit::Exit;
+use crate::global::GlobalArgs;
+use crate::output::{Format, OutputArgs, encode, out, print, say};
+use crate::view::{SandboxList, SandboxView, table};
+
+use super::args::NameArg;
+use super::{get, id_of, life};
+
+/// The largest page that a gateway gives.
+const PAGE: i32 = 1000;
+/// How often `--watch` looks.
+const WATCH_PACE: Duration = Duration::from_secs(1);
+
+/// `openshell sandbox get`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  openshell sandbox get demo\n  openshell sandbox get demo -o json | jq .phase"
+)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    name: NameArg,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl GetArgs {
+    /// Shows one.
+    pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
+        let name = &self.name.name;
+        let gateway = Gateway::connect(global).await?;
+        let (sandbox, life) = tokio::join!(get(&gateway, name), life(&gateway, name));
+        let view = SandboxView::new(&sandbox?, life.as_ref());
+        print(
+            &view,
+            self.output.output,
+            || view.name.clone(),
+            || view.details(clock::now()),
+        )?;
+        Ok(Exit::Done)
+    }
+}
+
+/// `openshell sandbox list`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  openshell sandbox list\n  openshell sandbox list --selector team=a -o json\n  \
+    openshell sandbox list -o name\n  openshell sandbox list --watch"
+)]
+pub(crate) struct ListArgs {
+    /// Only those with these labels
+    #[arg(
+        short,
+        long,
+        value_name = "K=V,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    selector: String,
+    /// Go on, and show what changes
+    #[arg(short, long, conflicts_with_all = ["limit", "page_token"])]
+    watch: bool,
+    /// At most so many; the next page's token is in the JSON
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=1000))]
+    limit: Option<i32>,
+    /// Begin at this page
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        default_value = "",
+        hide_default_value = true
+    )]
+    page_token: String,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl ListArgs {
+    /// Shows many.
+    pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
+        let gateway = Gateway::connect(global).await?;
+        if self.watch {
+            return self.watch(&gateway).await;
+        }
+        let (sandboxes, next) = match self.limit {
+            Some(limit) => page(&gateway, &self.selector, limit, self.page_token.clone()).await?,
+            None => (
+                rest(&gateway, &self.selector, self.page_token.clone()).await?,
+                String::new(),
+            ),
+        };
+        let list = SandboxList {
+            sandboxes: self.views(&gateway, &sandboxes).await,
+            next_page_token: next,
+        };
+        let names = || {
+            list.sandboxes
+                .iter()
+                .map(|s| s.name.as_str())
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        print(&list, self.output.output, names, || {
+            table(&list.sandboxes, clock::now())
+        })?;
+        if !list.next_page_token.is_empty() && self.output.output == Format::Table {
+            say(format_args!(
+                "there are more: --page-token {}",
+                list.next_page_token
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// With the lives where a format shows them.
+    async fn views(&self, gateway: &Gateway, sandboxes: &[api::Sandbox]) -> Vec<SandboxView> {
+        let wanted = matches!(self.output.output, Format::Json | Format::Yaml);
+        let lives = if wanted {
+            lives(gateway, sandboxes).await
+        } else {
+            BTreeMap::new()
+        };
+        sandboxes
+            .iter()
+            .map(|s| SandboxView::new(s, lives.get(id_of(s))))
+            .collect()
+    }
+
+    /// Looks again and again; prints the whole table once, then each sandbox that changed or went.
+    async fn watch(&self, gateway: &Gateway) -> CliResult<Exit> {
+        let mut known: BTreeMap<String, SandboxView> = BTreeMap::new();
+        let mut first = true;
+        loop {
+            let sandboxes = rest(gateway, &self.selector, String::new()).await?;
+            let views = self.views(gateway, &sandboxes).await;
+            let now: BTreeSet<String> = views.iter().map(|v| v.id.clone()).collect();
+            let changed: Vec<SandboxView> = views
+                .into_iter()
+                .filter(|v| known.get(&v.id) != Some(v))
+                .collect();
+            if !changed.is_empty() || first {
+                self.print_changes(&changed, first)?;
+            }
+            first = false;
+            known.retain(|id, view| {
+                let stays = now.contains(id);
+                if !stays {
+                    say(format_args!("sandbox {:?} is gone", view.name));
+                }
+                stays
+            });
+            known.extend(changed.into_iter().map(|v| (v.id.clone(), v)));
+            tokio::time::sleep(WATCH_PACE).await;
+        }
+    }
+
+    fn print_changes(&self, changed: &[SandboxView], first: bool) -> CliResult<()> {
+        match self.output.output {
+            Format::Table => {
+                let text = table(changed, clock::now());
+                let text = if first {
+                    text.as_str()
+                } else {
+                    text.split_once('\n').map_or("", |(_, rows)| rows)
+                };
+                out(text);
+            }
+            Format::Name => changed.iter().for_each(|v| out(&v.name)),
+            Format::Json => {
+                for view in changed {
+                    let line = serde_json::to_string(view);
+                    out(line.map_err(|e| {
+                        CliError::local("the result could not be written").why(e.to_string())
+                    })?);
+                }
+            }
+            Format::Yaml => {
+                for view in changed {
+                    out(format_args!("---\n{}", encode(view, Format::Yaml)?));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All that match, over all pages.
+pub(super) async fn list_all(gateway: &Gateway, selector: &str) -> CliResult<Vec<api::Sandbox>> {
+    rest(gateway, selector, String::new()).await
+}
+
+async fn rest(
+    gateway: &Gateway,
+    selector: &str,
+    mut token: String,
+) -> CliResult<Vec<api::Sandbox>> {
+    let mut all = Vec::new();
+    loop {
+        let (mut sandboxes, next) = page(gateway, selector, PAGE, token).await?;
+        all.append(&mut sandboxes);
+        if next.is_empty() {
+            return Ok(all);
+        }
+        token = next;
+    }
+}
+
+async fn page(
+    gateway: &Gateway,
+    selector: &str,
+    size: i32,
+    token: String,
+) -> CliResult<(Vec<api::Sandbox>, String)> {
+    let request = api::ListSandboxesRequest {
+        workspace_scope: gateway.scope(),
+        page_size: size,
+        page_token: token,
+        label_selector: selector.to_owned(),
+    };
+    let answer = gateway.api().list_sandboxes(request).await;
+    let answer = answer
+        .map_err(|s| gateway.failed("the sandboxes could not be listed", &s))?
+        .into_inner();
+    Ok((answer.sandboxes, answer.next_page_token))
+}
+
+/// The lives of a list, in pages as large as the lists'.
+async fn lives(gateway: &Gateway, sandboxes: &[api::Sandbox]) -> BTreeMap<String, plus::Life> {
+    let mut found = BTreeMap::new();
+    for chunk in sandboxes.chunks(PAGE.unsigned_abs() as usize) {
+        let request = plus::BatchGetLivesRequest {
+            sandbox_ids: chunk.iter().map(|s| id_of(s).to_owned()).collect(),
+        };
+        // A gateway without this call still lists; the fields are null then.
+        if let Ok(answer) = gateway.plus().batch_get_lives(request).await {
+            let lives = answer.into_inner().lives;
+            found.extend(lives.into_iter().map(|l| (l.sandbox_id.clone(), l)));
+        }
+    }
+    found
+}
