@@ -17,9 +17,9 @@ use openshell_lifecycle::ports::{SessionEvent, SessionHello};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
 use crate::pair::{World, within};
@@ -149,6 +149,7 @@ pub(crate) struct Gateway {
     key: Vec<u8>,
     server: JoinHandle<()>,
     config: SessionConfig,
+    identity: Option<Identity>,
 }
 
 impl Gateway {
@@ -157,23 +158,39 @@ impl Gateway {
     }
 
     pub(crate) async fn start_with(world: &World, config: SessionConfig) -> Self {
+        Self::start_as(world, config, None).await
+    }
+
+    /// With TLS, if there is an identity.
+    pub(crate) async fn start_as(
+        world: &World,
+        config: SessionConfig,
+        identity: Option<Identity>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (hub, fence) = (SessionHub::new(), StubFence::new(world));
         let key = world.signer.public_key().to_vec();
-        let server = serve(listener, &hub, &fence, key.clone(), config.clone());
+        let (again, tls) = (config.clone(), identity.clone());
+        let server = serve(listener, &hub, &fence, key.clone(), config, identity);
         Self {
             hub,
             fence,
             address,
             key,
             server,
-            config,
+            config: again,
+            identity: tls,
         }
     }
 
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.identity.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}", self.address)
     }
 
     /// As a gateway that is told to end: sessions are closed, connections end.
@@ -196,7 +213,8 @@ impl Gateway {
         })
         .await;
         let (key, config) = (self.key.clone(), self.config.clone());
-        self.server = serve(listener, &self.hub, &self.fence, key, config);
+        let tls = self.identity.clone();
+        self.server = serve(listener, &self.hub, &self.fence, key, config, tls);
     }
 }
 
@@ -212,6 +230,7 @@ fn serve(
     fence: &StubFence,
     key: Vec<u8>,
     config: SessionConfig,
+    identity: Option<Identity>,
 ) -> JoinHandle<()> {
     let service = service(hub.clone(), fence.clone(), config);
     // What the API's authentication layer does.
@@ -226,11 +245,17 @@ fn serve(
         request.extensions_mut().insert(Caller::Supervisor(claims));
         Ok(request)
     };
+    let mut server = Server::builder();
+    if let Some(identity) = identity {
+        server = server
+            .tls_config(ServerTlsConfig::new().identity(identity))
+            .unwrap();
+    }
     tokio::spawn(async move {
-        Server::builder()
+        server
             .initial_stream_window_size(256 << 10)
             .add_service(InterceptedService::new(service, authenticate))
-            .serve_with_incoming(TcpListenerStream::new(listener))
+            .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
             .await
             .unwrap();
     })
