@@ -200,6 +200,13 @@ pub(super) fn on_park(turn: &mut Turn<'_>) {
             settle::halt(turn, halt(grace, Then::Park));
         }
     }
+    if matches!(turn.phase(), Phase::Ready | Phase::Unknown) {
+        turn.enter(
+            Phase::Stopping,
+            Reason::ContainerRuntimeRestart,
+            "it is being stopped together with the gateway",
+        );
+    }
     turn.quieten();
     let deadline = after(turn.now(), turn.context.config.shutdown_grace);
     turn.s.timers.insert(Timer::Deadline, deadline);

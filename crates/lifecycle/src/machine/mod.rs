@@ -329,3 +329,6 @@ impl<'a> Turn<'a> {
         self.run().and_then(|r| r.workload.clone())
     }
 }
+
+#[cfg(test)]
+mod tests;

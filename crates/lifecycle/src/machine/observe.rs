@@ -130,10 +130,8 @@ pub(super) fn on_lost(turn: &mut Turn<'_>, why: &str) {
     if turn.s.course != Course::Run {
         return;
     }
-    turn.s.unseen.extend([Role::Workload, Role::Supervisor]);
-    if !turn.s.timers.contains_key(&Timer::Outage) && !turn.s.frozen {
-        turn.set_timer(Timer::Outage, turn.context.config.engine_outage_limit);
-    }
+    turn.s.unseen.insert(Role::Supervisor);
+    look_again(turn, Role::Workload);
     turn.explain(
         turn.s.record.life.condition.reason,
         format!("the engine is out of sight ({why}); it is looked for"),

@@ -19,6 +19,13 @@ pub(super) fn enter(turn: &mut Turn<'_>) {
     turn.s.looking.clear();
     turn.clear_timer(Timer::Look);
     turn.s.course = Course::Prove(Proof::default());
+    if matches!(turn.phase(), Phase::Ready | Phase::Unknown) {
+        turn.enter(
+            Phase::Provisioning,
+            Reason::SupervisorNotConnected,
+            "the engine is asked what became of it, and the supervisor is awaited",
+        );
+    }
     prefill(turn);
 }
 
@@ -88,7 +95,8 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
         return;
     }
     if matches!(phase, Phase::Error | Phase::Completed) && operation.is_none() {
-        turn.s.idle = run.workload_started.is_none();
+        // A run that has been concluded names neither a supervisor nor a start any more.
+        turn.s.idle = run.workload_started.is_none() && run.supervisor.is_none();
         if !turn.s.idle {
             // It could not be contained before.
             let end = End {
@@ -126,13 +134,6 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
             at: exit.at,
             error: String::new(),
         });
-    }
-    if matches!(phase, Phase::Ready | Phase::Unknown) {
-        turn.enter(
-            Phase::Provisioning,
-            Reason::SupervisorNotConnected,
-            "the gateway has restarted; the engine is asked, and the supervisor is awaited",
-        );
     }
     turn.note = "the engine is asked what became of it".to_owned();
     enter(turn);

@@ -1,0 +1,6 @@
+//! The machine alone: every command in every phase, identity, order, and random inputs.
+
+mod commands;
+mod identity;
+mod play;
+mod random;
