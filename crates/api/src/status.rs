@@ -189,3 +189,6 @@ pub(crate) fn relay(e: &RelayError) -> Status {
     };
     error(code, reason, e.to_string())
 }
+
+#[cfg(test)]
+mod tests;
