@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use openshell_proto::link::{ForwardFrame, ProcessInput, forward_frame, process_input};
 use openshell_proto::supervisor::relay_frame::Frame;
-use openshell_proto::supervisor::{RelayClaim, RelayFrame, RelayOpen, relay_open::Target};
+use openshell_proto::supervisor::{
+    RelayClaim, RelayEnded, RelayFrame, RelayOpen, relay_open::Target,
+};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -121,9 +123,21 @@ async fn bridge<I, O>(
         // Owns its sender: when the sandbox has said its last, the gateway sees the end of the stream. The
         // response is not dropped before the gateway has taken everything, which would cut it short.
         let to_gateway = to_gateway;
-        while let Ok(Some(output)) = outputs.message().await {
-            if to_gateway.send(frame(wrap(output))).await.is_err() {
+        loop {
+            let next = match outputs.message().await {
+                Ok(Some(output)) => wrap(output),
+                Ok(None) => break,
+                Err(status) => match refusal(&status) {
+                    Some(ended) => Frame::Ended(ended),
+                    None => break,
+                },
+            };
+            let last = matches!(next, Frame::Ended(_));
+            if to_gateway.send(frame(next)).await.is_err() {
                 return;
+            }
+            if last {
+                break;
             }
         }
         drop(to_gateway);
@@ -133,6 +147,15 @@ async fn bridge<I, O>(
         () = towards => {}
         () = back => {}
     }
+}
+
+/// What the sandbox itself said, as opposed to a link that broke: then the outcome is unknown.
+fn refusal(status: &Status) -> Option<RelayEnded> {
+    std::error::Error::source(status)
+        .is_none()
+        .then(|| RelayEnded {
+            message: status.message().to_owned(),
+        })
 }
 
 fn frame(frame: Frame) -> RelayFrame {

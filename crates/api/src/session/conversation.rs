@@ -202,6 +202,7 @@ async fn open<F: SessionPort>(
     if !registered {
         hub.register(claims.sandbox_id, &entry);
     }
+    hub.book().retain(|id| fence.generation(id).is_some());
     tracing::info!(sandbox = %claims.sandbox_id, generation = %claims.generation, %instance, "session opened");
     let welcome = welcome(&record, &config);
     // The channel is new: there is room, unless a relay was asked for already, and then the order does not matter.

@@ -112,6 +112,11 @@ impl LogBook {
             .subscribe()
     }
 
+    /// Forgets those that no longer exist.
+    pub(super) fn retain(&self, exists: impl Fn(SandboxId) -> bool) {
+        self.lock().retain(|sandbox, _| exists(*sandbox));
+    }
+
     pub(super) fn forget(&self, sandbox: SandboxId) {
         self.lock().remove(&sandbox);
     }

@@ -195,29 +195,32 @@ impl Pump {
     async fn run(self, mut inbound: Streaming<RelayFrame>) {
         let _over = self.over.clone().drop_guard();
         let mut complete = !self.process;
-        let broken = loop {
+        let error = loop {
             let frame = tokio::select! {
                 biased;
                 () = self.frames.closed() => return,
-                () = self.session.cancelled() => break true,
+                () = self.session.cancelled() => break Some(RelayError::SessionLost),
                 frame = inbound.message() => frame,
             };
             match frame {
+                Ok(Some(RelayFrame {
+                    frame: Some(Frame::Ended(ended)),
+                })) => break Some(RelayError::Refused(ended.message)),
                 Ok(Some(frame)) => {
                     complete |= is_exit(&frame);
                     tokio::select! {
                         biased;
                         sent = self.frames.send(Ok(frame)) => if sent.is_err() { return },
-                        () = self.session.cancelled() => break true,
+                        () = self.session.cancelled() => break Some(RelayError::SessionLost),
                     }
                 }
-                Ok(None) => break !complete,
-                Err(_) => break true,
+                Ok(None) if complete => break None,
+                Ok(None) | Err(_) => break Some(RelayError::SessionLost),
             }
         };
-        if broken {
+        if let Some(error) = error {
             // Whoever reads gets it after the frames that came before.
-            drop(self.frames.send(Err(RelayError::SessionLost)).await);
+            drop(self.frames.send(Err(error)).await);
         }
     }
 }

@@ -156,6 +156,16 @@ async fn what_the_sandbox_refuses_is_refused_with_its_words() {
 }
 
 #[tokio::test]
+async fn what_the_sandbox_breaks_off_ends_with_its_words() {
+    let pair = Pair::ready().await;
+    let mut relay = open(&pair, exec("broken off")).await.unwrap();
+    let refused = RelayError::Refused("no process could be made".to_owned());
+    assert_eq!(next(&mut relay).await, Some(Err(refused)));
+    assert!(next(&mut relay).await.is_none());
+    pair.sandbox.processes(0).await;
+}
+
+#[tokio::test]
 async fn main_can_be_attached_to() {
     let pair = Pair::ready().await;
     let target = RelayTarget::AttachMain(AttachMainStart {

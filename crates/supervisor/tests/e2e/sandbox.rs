@@ -304,12 +304,18 @@ impl Sandbox for FakeSandbox {
     ) -> Result<Response<Self::ExecStream>, Status> {
         let mut input = request.into_inner();
         let first = input.message().await?.and_then(|m| m.input);
-        if let Some(process_input::Input::Exec(spec)) = first
+        if let Some(process_input::Input::Exec(spec)) = &first
             && spec.argv[0] == "refused"
         {
             return Err(Status::resource_exhausted("too many processes"));
         }
         let (sender, receiver) = mpsc::channel(2);
+        if let Some(process_input::Input::Exec(spec)) = &first
+            && spec.argv[0] == "broken off"
+        {
+            let status = Status::internal("no process could be made");
+            sender.send(Err(status)).await.unwrap();
+        }
         tokio::spawn(echo(input, sender, Alive::new(&self.state.processes)));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
