@@ -16,7 +16,9 @@ const MAX_SIZE: u64 = 16 * 1024;
 #[derive(Debug, Error)]
 pub(crate) enum BootstrapError {
     /// Not there, or not readable.
-    #[error("cannot read the bootstrap {path}: {error}; the gateway delivers it before each start, so start this sandbox with `openshell sandbox start`, not through the engine")]
+    #[error(
+        "cannot read the bootstrap {path}: {error}; the gateway delivers it before each start, so start this sandbox with `openshell sandbox start`, not through the engine"
+    )]
     Unreadable {
         /// Where.
         path: String,
@@ -27,7 +29,9 @@ pub(crate) enum BootstrapError {
     #[error("the bootstrap is not usable: {0}")]
     Malformed(String),
     /// It must not stay.
-    #[error("cannot remove the bootstrap after reading it: {0}; it must not stay where the workload could find it")]
+    #[error(
+        "cannot remove the bootstrap after reading it: {0}; it must not stay where the workload could find it"
+    )]
     Kept(std::io::Error),
 }
 
@@ -53,13 +57,32 @@ pub(crate) fn take(path: &Path) -> Result<Bootstrap, BootstrapError> {
         path: path.display().to_string(),
         error,
     };
-    let size = std::fs::symlink_metadata(path).map_err(unreadable)?.len();
+    let size = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return decode(&from_input(std::io::stdin().lock()).map_err(unreadable)?);
+        }
+        Err(e) => return Err(unreadable(e)),
+    };
     if size > MAX_SIZE {
         return Err(BootstrapError::Malformed(format!("it has {size} bytes")));
     }
     let text = std::fs::read(path).map_err(unreadable)?;
     std::fs::remove_file(path).map_err(BootstrapError::Kept)?;
     decode(&text)
+}
+
+/// The engine hands it over on standard input, so that it never lies anywhere.
+fn from_input(input: impl std::io::Read + std::io::IsTerminal) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    if !input.is_terminal() {
+        input.take(MAX_SIZE + 1).read_to_end(&mut text)?;
+    }
+    if text.is_empty() {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    Ok(text)
 }
 
 fn decode(text: &[u8]) -> Result<Bootstrap, BootstrapError> {

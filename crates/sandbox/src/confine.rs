@@ -16,7 +16,8 @@ use thiserror::Error;
 const TARGET: ABI = ABI::V6;
 
 /// What the posture says of it.
-pub(crate) const LANDLOCK_NOTE: &str = "Landlock: only granted paths exist, the reserved tree is unreadable";
+pub(crate) const LANDLOCK_NOTE: &str =
+    "Landlock: only granted paths exist, the reserved tree is unreadable";
 
 /// Where nothing else is asked for.
 const READ_ONLY: &[&str] = &[
@@ -27,16 +28,15 @@ const READ_WRITE: &[&str] = &["/tmp"];
 
 /// Devices without which programs do not run; part of every policy.
 const DEVICES_READ: &[&str] = &["/dev/urandom", "/dev/random", "/dev/zero", "/dev/full"];
-const DEVICES_WRITE: &[&str] = &[
-    "/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/fd", "/dev/stdin",
-    "/dev/stdout", "/dev/stderr",
-];
+const DEVICES_WRITE: &[&str] = &["/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm"];
 
 /// Why the file system could not be confined.
 #[derive(Debug, Error)]
 pub(crate) enum ConfineError {
     /// A path that the policy insists on.
-    #[error("the policy grants {path}, which cannot be opened ({why}); create it in the image, or take it out of filesystem_policy")]
+    #[error(
+        "the policy grants {path}, which cannot be opened ({why}); create it in the image, or take it out of filesystem_policy"
+    )]
     Missing {
         /// Which.
         path: String,
@@ -44,7 +44,9 @@ pub(crate) enum ConfineError {
         why: String,
     },
     /// Never to be granted.
-    #[error("the policy grants {0}, which leads into the reserved tree; take it out of filesystem_policy")]
+    #[error(
+        "the policy grants {0}, which leads into the reserved tree; take it out of filesystem_policy"
+    )]
     Reserved(String),
     /// Paths must be absolute.
     #[error("the policy grants {0}, which is not an absolute path")]
@@ -162,17 +164,17 @@ fn add(ruleset: RulesetCreated, grant: &Grant, hard: bool) -> Result<Added, Conf
     if real == Path::new("/") {
         return children(ruleset, grant).map(Added::Yes);
     }
-    rule(ruleset, fd, grant.write).map(Added::Yes)
+    rule(ruleset, fd, grant).map(Added::Yes)
 }
 
 fn rule(
     ruleset: RulesetCreated,
     fd: PathFd,
-    write: bool,
+    grant: &Grant,
 ) -> Result<RulesetCreated, ConfineError> {
     let directory = rustix::fs::fstat(&fd)
         .is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_dir());
-    let mut access = if write {
+    let mut access = if grant.write {
         AccessFs::from_all(TARGET)
     } else {
         AccessFs::from_read(TARGET)
@@ -182,7 +184,7 @@ fn rule(
     }
     ruleset
         .add_rule(PathBeneath::new(fd, access))
-        .map_err(|e| ConfineError::Kernel(e.to_string()))
+        .map_err(|e| ConfineError::Kernel(format!("{}: {e}", grant.path.display())))
 }
 
 /// A grant of the root is one of each of its children but the reserved tree, since Landlock cannot take away
@@ -197,7 +199,7 @@ fn children(mut ruleset: RulesetCreated, grant: &Grant) -> Result<RulesetCreated
             continue;
         }
         if let Ok(fd) = PathFd::new(&path) {
-            ruleset = rule(ruleset, fd, grant.write)?;
+            ruleset = rule(ruleset, fd, grant)?;
         }
     }
     Ok(ruleset)

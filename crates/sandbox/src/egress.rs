@@ -55,7 +55,8 @@ async fn decide(runtime: Arc<Runtime>, question: Question) {
 /// The launcher's own proof asks nobody: no supervisor has been answered yet when it is made.
 fn is_proof(question: &Question) -> bool {
     question.target == PROOF.into()
-        && std::fs::read_link("/proc/self/exe").is_ok_and(|own| own.as_os_str() == &*question.binary)
+        && std::fs::read_link("/proc/self/exe")
+            .is_ok_and(|own| own.as_os_str() == &*question.binary)
 }
 
 fn log(runtime: &Runtime, question: &Question, why: &str) {

@@ -38,7 +38,10 @@ fn main() -> ExitCode {
 }
 
 /// To the container's log: there is nobody else to tell yet.
-#[expect(clippy::print_stderr, reason = "the engine's log is the only place left")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the engine's log is the only place left"
+)]
 fn complain(why: &str) {
     eprintln!("openshell-sandbox: {why}");
 }
@@ -48,7 +51,9 @@ fn begin() -> Result<i32, String> {
         return version();
     }
     if std::process::id() != 1 {
-        return Err("this is the runtime inside a sandbox: it runs only as PID 1 of a container".to_owned());
+        return Err(
+            "this is the runtime inside a sandbox: it runs only as PID 1 of a container".to_owned(),
+        );
     }
     sys::keep_heap_small();
     // Before anything else has a chance to look: no memory of ours is readable by our own user, nor dumped.

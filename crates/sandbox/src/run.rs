@@ -107,13 +107,16 @@ pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
         _ = terminate.recv() => Ending::Stop(grace, None),
         _ = interrupt.recv() => Ending::Stop(grace, None),
     };
+    let abandoned = matches!(ending, Ending::Abandoned(_));
     let finish = finish(&runtime, ending, &mut inbox.stops);
     // The link goes on while it is being told; without one there is nobody to tell.
-    let code = tokio::select! {
-        code = finish => code,
-        code = async { keep.await; std::future::pending().await } => code,
-    };
-    Ok(code)
+    if abandoned {
+        return Ok(finish.await);
+    }
+    tokio::select! {
+        code = finish => Ok(code),
+        code = async { keep.await; std::future::pending().await } => Ok(code),
+    }
 }
 
 async fn finish(
@@ -125,7 +128,10 @@ async fn finish(
         Ending::Main(exit) => {
             runtime.control.report_exit(exit.clone());
             let told = async {
-                tokio::join!(runtime.control.exit_acknowledged(), runtime.main.unwatched());
+                tokio::join!(
+                    runtime.control.exit_acknowledged(),
+                    runtime.main.unwatched()
+                );
             };
             tokio::select! {
                 _late = timeout(REPORT, told) => {}

@@ -45,12 +45,18 @@ pub(super) fn parse(bytes: &[u8]) -> Destination {
 
 fn internet(bytes: &[u8]) -> Option<SocketAddr> {
     let octets: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
-    Some(SocketAddr::new(Ipv4Addr::from(octets).into(), number(bytes, 2)?))
+    Some(SocketAddr::new(
+        Ipv4Addr::from(octets).into(),
+        number(bytes, 2)?,
+    ))
 }
 
 fn internet6(bytes: &[u8]) -> Option<SocketAddr> {
     let octets: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
-    Some(SocketAddr::new(Ipv6Addr::from(octets).into(), number(bytes, 2)?))
+    Some(SocketAddr::new(
+        Ipv6Addr::from(octets).into(),
+        number(bytes, 2)?,
+    ))
 }
 
 fn local(bytes: &[u8]) -> Destination {

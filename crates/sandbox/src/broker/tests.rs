@@ -38,7 +38,10 @@ fn what_stays_inside_is_told_from_what_leaves() {
     for (bytes, want) in [
         (v4([192, 0, 2, 7], 443), "192.0.2.7:443"),
         (v6("2001:db8::1".parse().unwrap(), 53), "[2001:db8::1]:53"),
-        (v6("::ffff:192.0.2.7".parse().unwrap(), 1), "[::ffff:192.0.2.7]:1"),
+        (
+            v6("::ffff:192.0.2.7".parse().unwrap(), 1),
+            "[::ffff:192.0.2.7]:1",
+        ),
     ] {
         assert_eq!(parse(&bytes), Destination::Remote(want.parse().unwrap()));
     }
@@ -46,7 +49,10 @@ fn what_stays_inside_is_told_from_what_leaves() {
 
 #[test]
 fn unix_sockets_are_looked_at_only_if_they_have_a_path() {
-    assert_eq!(parse(&local(b"/run/x\0junk")), Destination::Path("/run/x".into()));
+    assert_eq!(
+        parse(&local(b"/run/x\0junk")),
+        Destination::Path("/run/x".into())
+    );
     assert_eq!(parse(&local(b"\0abstract")), Destination::Kernel);
     assert_eq!(parse(&local(b"")), Destination::Kernel);
 }

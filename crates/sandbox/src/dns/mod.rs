@@ -1,8 +1,8 @@
 //! The resolver inside: names are the supervisor's to answer, and what it does not name does not exist.
 
-mod wire;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -118,7 +118,10 @@ async fn resolve(runtime: &Runtime, query: &[u8]) -> Option<Vec<u8>> {
         Some(wire::answer(query, Some(&question), code, addresses, ttl))
     };
     if question.name == "localhost" || question.name.ends_with(".localhost") {
-        let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), std::net::Ipv6Addr::LOCALHOST.into()];
+        let own = [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            std::net::Ipv6Addr::LOCALHOST.into(),
+        ];
         return reply(Code::Ok, &own, 60);
     }
     let asked = runtime
@@ -134,7 +137,10 @@ async fn resolve(runtime: &Runtime, query: &[u8]) -> Option<Vec<u8>> {
         .collect();
     if addresses.is_empty() {
         let text = format!("denied: the name {} is in no rule", question.name);
-        let fields = [("name", question.name.clone()), ("verdict", "denied".to_owned())];
+        let fields = [
+            ("name", question.name.clone()),
+            ("verdict", "denied".to_owned()),
+        ];
         runtime.control.log("info", "dns", text, &fields);
         return reply(Code::NoSuchName, &[], 0);
     }

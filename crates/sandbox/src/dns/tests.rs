@@ -29,7 +29,10 @@ fn an_unknown_name_is_answered_with_its_own_question() {
 
 #[test]
 fn only_addresses_of_the_asked_kind_are_given() {
-    let both = ["198.18.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    let both = [
+        "198.18.0.1".parse().unwrap(),
+        "2001:db8::1".parse().unwrap(),
+    ];
     for (kind, length) in [(A, 4), (AAAA, 16)] {
         let query = query("a.b", kind);
         let question = parse(&query).unwrap().unwrap();

@@ -124,12 +124,7 @@ fn block(rule: &Rule) -> Vec<Instruction> {
             }
             code.push(jump(JUMP_EQUAL, libc::AF_NETLINK.cast_unsigned(), 0, 3));
             code.push(low(2));
-            code.push(jump(
-                JUMP_EQUAL,
-                libc::NETLINK_ROUTE.cast_unsigned(),
-                0,
-                1,
-            ));
+            code.push(jump(JUMP_EQUAL, libc::NETLINK_ROUTE.cast_unsigned(), 0, 1));
             code.push(answer(Action::Allow));
         }
     }
@@ -159,7 +154,8 @@ pub(crate) fn assemble(
             continue;
         };
         let block = block(rule);
-        let skip = u8::try_from(block.len()).expect("a block has one pair for each of a few values");
+        let skip =
+            u8::try_from(block.len()).expect("a block has one pair for each of a few values");
         code.push(jump(JUMP_EQUAL, number, 0, skip));
         code.extend(block);
     }

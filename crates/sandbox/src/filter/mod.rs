@@ -152,11 +152,7 @@ pub(crate) fn rules(protected: &[u32]) -> Vec<Rule> {
         rules.push(rule(*number, when, refuse));
     }
     for number in ABSENT {
-        rules.push(rule(
-            *number,
-            When::Always,
-            Action::Refuse(libc::ENOSYS),
-        ));
+        rules.push(rule(*number, When::Always, Action::Refuse(libc::ENOSYS)));
     }
     for number in FORBIDDEN {
         rules.push(rule(*number, When::Always, refuse));

@@ -80,7 +80,10 @@ fn every_forbidden_call_is_refused_whatever_its_arguments() {
 fn the_broker_decides_connects_and_addressed_sends_only() {
     assert_eq!(verdict(libc::SYS_connect, NONE), Action::Notify.word());
     assert_eq!(verdict(libc::SYS_sendto, NONE), Action::Allow.word());
-    assert_eq!(verdict(libc::SYS_sendto, arg(4, 0x1000)), Action::Notify.word());
+    assert_eq!(
+        verdict(libc::SYS_sendto, arg(4, 0x1000)),
+        Action::Notify.word()
+    );
     // A pointer whose low half is zero is still a pointer.
     let high_only = arg(4, 0x7fff_0000_0000);
     assert_eq!(verdict(libc::SYS_sendto, high_only), Action::Notify.word());
@@ -109,10 +112,17 @@ fn new_namespaces_are_refused_and_threads_are_not() {
         let bit = 1u64 << flag;
         let refused = bit & u64::from(NAMESPACES) != 0;
         let want = if refused { EPERM } else { Action::Allow };
-        assert_eq!(verdict(libc::SYS_clone, arg(0, bit)), want.word(), "{bit:#x}");
+        assert_eq!(
+            verdict(libc::SYS_clone, arg(0, bit)),
+            want.word(),
+            "{bit:#x}"
+        );
     }
     assert_eq!(verdict(libc::SYS_unshare, arg(0, 0x80)), EPERM.word());
-    assert_eq!(verdict(libc::SYS_unshare, arg(0, 0x400)), Action::Allow.word());
+    assert_eq!(
+        verdict(libc::SYS_unshare, arg(0, 0x400)),
+        Action::Allow.word()
+    );
 }
 
 #[test]
@@ -127,7 +137,10 @@ fn nothing_is_aimed_at_the_runtimes_own_threads() {
     }
     // Everybody, and one's own group, do not include pid 1.
     let minus_one = u64::from(u32::MAX);
-    assert_eq!(verdict(libc::SYS_kill, arg(0, minus_one)), Action::Allow.word());
+    assert_eq!(
+        verdict(libc::SYS_kill, arg(0, minus_one)),
+        Action::Allow.word()
+    );
     // The kernel looks at 32 bits; so does the filter.
     let dirty = arg(0, 0xdead_beef_0000_0001);
     assert_eq!(verdict(libc::SYS_kill, dirty), EPERM.word());

@@ -65,8 +65,7 @@ pub(super) async fn attach(
 fn authenticate(runtime: &Runtime, request: &link::AttachRequest) -> Result<(), Status> {
     let refuse = |why: String| Err(Status::unauthenticated(why));
     let key = &runtime.bootstrap.gateway_key;
-    let claims: Claims = match token::verify(key, &request.token, Audience::Sandbox, clock::now())
-    {
+    let claims: Claims = match token::verify(key, &request.token, Audience::Sandbox, clock::now()) {
         Ok(claims) => claims,
         Err(e) => return refuse(format!("sandbox token: {e}")),
     };
@@ -93,7 +92,9 @@ fn authenticate(runtime: &Runtime, request: &link::AttachRequest) -> Result<(), 
 fn pin(runtime: &Runtime, instance: &str) -> Result<(), Status> {
     let mut session = locked(&runtime.session);
     if session.terminal {
-        return Err(Status::failed_precondition("the sandbox session is terminal"));
+        return Err(Status::failed_precondition(
+            "the sandbox session is terminal",
+        ));
     }
     match &session.instance {
         None => session.instance = Some(instance.to_owned()),

@@ -56,7 +56,10 @@ pub(crate) async fn keep(runtime: Arc<Runtime>) -> String {
         }
     }
     if lost {
-        format!("the supervisor did not attach again within {} s", AGAIN.as_secs())
+        format!(
+            "the supervisor did not attach again within {} s",
+            AGAIN.as_secs()
+        )
     } else {
         format!("no supervisor attached within {} s", FIRST.as_secs())
     }
@@ -64,9 +67,7 @@ pub(crate) async fn keep(runtime: Arc<Runtime>) -> String {
 
 async fn freeze(runtime: &Runtime) {
     let text = "the link to the supervisor is lost; the workload is frozen until it is back";
-    runtime
-        .control
-        .log("warn", "sandbox", text.to_owned(), &[]);
+    runtime.control.log("warn", "sandbox", text.to_owned(), &[]);
     let running = runtime.freezer.freeze(Cause::Link).await;
     if running > 0 {
         let text = format!("{running} processes could not be frozen yet");

@@ -89,11 +89,8 @@ pub(super) async fn serve(
     attach_by: impl Future<Output = ()>,
 ) -> Arc<Connection> {
     let connection = Arc::new(Connection::new());
-    let service = SandboxServer::new(Service::new(
-        Arc::clone(runtime),
-        Arc::clone(&connection),
-    ))
-    .max_decoding_message_size(MAX_MESSAGE);
+    let service = SandboxServer::new(Service::new(Arc::clone(runtime), Arc::clone(&connection)))
+        .max_decoding_message_size(MAX_MESSAGE);
     let mut builder = http2::Builder::new(Streams(Arc::clone(&connection)));
     builder
         .timer(TokioTimer::new())

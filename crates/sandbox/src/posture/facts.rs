@@ -42,7 +42,8 @@ pub(super) fn network_faults(devices: &str, routes: &str, routes6: &str) -> Vec<
     for name in names.iter().filter(|n| **n != "lo") {
         faults.push(format!("there is the interface {name}"));
     }
-    let outside = |line: &&str, device: Option<&str>| device.is_some_and(|d| d != "lo") && !line.is_empty();
+    let outside =
+        |line: &&str, device: Option<&str>| device.is_some_and(|d| d != "lo") && !line.is_empty();
     let v4 = routes
         .lines()
         .skip(1)

@@ -83,11 +83,7 @@ impl Posture {
 
     /// Replaces a property by what was measured later.
     pub(crate) fn set(&mut self, property: Property) {
-        match self
-            .properties
-            .iter_mut()
-            .find(|p| p.name == property.name)
-        {
+        match self.properties.iter_mut().find(|p| p.name == property.name) {
             Some(old) => *old = property,
             None => self.properties.push(property),
         }
@@ -109,7 +105,9 @@ pub(crate) fn measure() -> Posture {
     let filesystem = if abi < LANDLOCK_FLOOR {
         Property::missing(
             FILESYSTEM,
-            format!("Landlock ABI {abi} where {LANDLOCK_FLOOR} is needed (Linux 6.2 with landlock among its lsm=)"),
+            format!(
+                "Landlock ABI {abi} where {LANDLOCK_FLOOR} is needed (Linux 6.2 with landlock among its lsm=)"
+            ),
         )
     } else {
         Property::held(FILESYSTEM, format!("Landlock ABI {abi}"))

@@ -44,7 +44,9 @@ pub(super) fn notification() -> Result<(), String> {
     let _ended = caller.join();
     match seen {
         Ok(SIGN) => Ok(()),
-        Ok(other) => Err(format!("seccomp notification was answered, but {other} was seen")),
+        Ok(other) => Err(format!(
+            "seccomp notification was answered, but {other} was seen"
+        )),
         Err(_) => Err("seccomp notification was not answered".to_owned()),
     }
 }

@@ -5,7 +5,8 @@ use super::*;
 
 const GOOD: &str = "Name:\tx\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n\
     CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n";
-const DEVICES: &str = "Inter-|   Receive |  Transmit\n face |bytes|bytes\n    lo:       0       0\n";
+const DEVICES: &str =
+    "Inter-|   Receive |  Transmit\n face |bytes|bytes\n    lo:       0       0\n";
 const NO_ROUTES: &str = "Iface\tDestination\tGateway\n";
 
 #[test]

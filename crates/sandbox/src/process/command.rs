@@ -14,7 +14,13 @@ use thiserror::Error;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// An image's settings for a proxy lead nowhere here: connections are intercepted, not redirected.
 const DROPPED: &[&str] = &[
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
     "no_proxy",
 ];
 /// A login shell that runs a command runs exactly that: no second look at quotes, blanks or stars.
@@ -257,7 +263,11 @@ fn usable(file: &Path) -> Usable {
 
 /// Whether these first bytes are a program of another machine; the C library would take it for a script.
 fn foreign(head: &[u8]) -> bool {
-    let ours: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    let ours: u16 = if cfg!(target_arch = "x86_64") {
+        62
+    } else {
+        183
+    };
     match head {
         [0x7f, b'E', b'L', b'F', class, order, ..] if head.len() >= 20 => {
             let machine = match order {

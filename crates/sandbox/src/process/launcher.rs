@@ -66,16 +66,18 @@ impl Launcher {
         std::thread::Builder::new()
             .name("launcher".to_owned())
             .stack_size(LAUNCHER_STACK)
-            .spawn(move || match prepare(policy.as_ref(), questions, &registry) {
-                Ok(measured) => {
-                    if ready_tx.send(Ok(measured)).is_ok() {
-                        serve(orders, &registry);
+            .spawn(
+                move || match prepare(policy.as_ref(), questions, &registry) {
+                    Ok(measured) => {
+                        if ready_tx.send(Ok(measured)).is_ok() {
+                            serve(orders, &registry);
+                        }
                     }
-                }
-                Err(why) => {
-                    let _gone = ready_tx.send(Err(why));
-                }
-            })
+                    Err(why) => {
+                        let _gone = ready_tx.send(Err(why));
+                    }
+                },
+            )
             .map_err(|e| format!("no thread for the launcher: {e}"))?;
         let measured = ready
             .await
@@ -142,7 +144,10 @@ fn prepare(
 }
 
 fn thread_id() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+    rustix::thread::gettid()
+        .as_raw_nonzero()
+        .get()
+        .cast_unsigned()
 }
 
 /// Killable waits where the kernel has them (5.19): else a signal to the caller repeats the question.
@@ -169,12 +174,18 @@ fn measure(registry: &Registry, mode: &str) -> Result<Vec<Property>, String> {
         }
         Ok(other) => {
             let error = std::io::Error::from_raw_os_error(other);
-            Property::missing(EGRESS, format!("a connection was not refused by the broker: {error}"))
+            Property::missing(
+                EGRESS,
+                format!("a connection was not refused by the broker: {error}"),
+            )
         }
         Err(e) => Property::missing(EGRESS, format!("the probe could not run: {e}")),
     };
     let attribution = if egress.enforced {
-        Property::held(ATTRIBUTION, "/proc/<pid>/exe and ancestors, while the caller is held")
+        Property::held(
+            ATTRIBUTION,
+            "/proc/<pid>/exe and ancestors, while the caller is held",
+        )
     } else {
         Property::missing(ATTRIBUTION, "callers cannot be looked at")
     };

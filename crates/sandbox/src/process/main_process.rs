@@ -104,10 +104,7 @@ impl MainProcess {
 }
 
 /// Starts it, or says what became of an earlier start with the same arguments.
-pub(crate) async fn start(
-    runtime: &Arc<Runtime>,
-    spec: ProcessSpec,
-) -> Result<MainState, Status> {
+pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<MainState, Status> {
     process::command::check(&spec).map_err(|e| Status::invalid_argument(e.to_string()))?;
     runtime.launcher()?;
     let main = &runtime.main;
@@ -130,7 +127,9 @@ pub(crate) async fn start(
     if first {
         // A task of its own: a caller that goes away half-way must not leave a start without an end.
         let owned = Arc::clone(runtime);
-        runtime.tasks.spawn(async move { launch(&owned, &spec).await });
+        runtime
+            .tasks
+            .spawn(async move { launch(&owned, &spec).await });
     }
     let mut state = main.state.subscribe();
     let settled = state
@@ -198,13 +197,7 @@ async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
     }
 }
 
-async fn pump(
-    to: &Ring,
-    from: &End,
-    source: Source,
-    gone: &CancellationToken,
-    terminal: bool,
-) {
+async fn pump(to: &Ring, from: &End, source: Source, gone: &CancellationToken, terminal: bool) {
     let mut buffer = vec![0; CHUNK];
     loop {
         let chunk = tokio::select! {

@@ -2,30 +2,45 @@
 
 use std::net::TcpListener;
 
+use openshell_proto::link::forward_frame::Frame;
 use openshell_proto::link::process_output::Output;
 use openshell_proto::link::{ForwardFrame, ForwardOpen, Policy};
-use openshell_proto::link::forward_frame::Frame;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-use crate::support::{Sandbox, argv, eventually};
+use crate::support::{Sandbox, argv, docker, eventually};
 
-/// An address of this machine that is not loopback, with a listener of our own on it.
-fn listener_outside() -> TcpListener {
-    let gateway = crate::support::docker(&[
-        "network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}",
-    ]);
-    let listener = TcpListener::bind((gateway.as_str(), 0)).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    listener
+/// A bridge of our own, with a listener of our own on this machine's address on it.
+struct Outside {
+    network: String,
+    listener: TcpListener,
+}
+
+impl Outside {
+    fn new() -> Self {
+        let name = format!("openshell-sandbox-test-{}", std::process::id());
+        let label = "openshell.ai/made-by=sandbox-tests";
+        let network = docker(&["network", "create", "--label", label, &name]);
+        let format = "{{(index .IPAM.Config 0).Gateway}}";
+        let address = docker(&["network", "inspect", &network, "-f", format]);
+        let listener = TcpListener::bind((address.as_str(), 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self { network, listener }
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        docker(&["network", "rm", &self.network]);
+    }
 }
 
 #[tokio::test]
 async fn a_connection_outside_is_refused_at_once_logged_and_seen_by_nobody() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    let listener = listener_outside();
-    let target = listener.local_addr().unwrap();
+    let outside = Outside::new();
+    let target = outside.listener.local_addr().unwrap();
     let script = format!(
         "a=$(cut -d' ' -f1 /proc/uptime); nc -w 5 {} {}; echo $? $a $(cut -d' ' -f1 /proc/uptime)",
         target.ip(),
@@ -36,7 +51,7 @@ async fn a_connection_outside_is_refused_at_once_logged_and_seen_by_nobody() {
     assert_eq!(words[0], 1.0, "{done:?}");
     assert!(done.err().contains("refused"), "{done:?}");
     assert!(words[2] - words[1] < 0.05, "took {} s", words[2] - words[1]);
-    assert!(listener.accept().is_err(), "somebody came");
+    assert!(outside.listener.accept().is_err(), "somebody came");
     let line = link.logged("denied").await;
     assert_eq!(line.target, "egress");
     assert_eq!(line.fields["binary"], "/bin/busybox");
@@ -160,16 +175,28 @@ async fn a_policy_grants_what_it_lists_and_no_more() {
         hard_requirement: false,
     };
     let mut link = sandbox.attach_with("a", Some(policy)).await;
-    assert_eq!(link.sh("echo x > /sandbox/x; cat /sandbox/x").await.out(), "x");
+    assert_eq!(
+        link.sh("echo x > /sandbox/x; cat /sandbox/x").await.out(),
+        "x"
+    );
     for script in ["cat /etc/hostname", "echo x > /tmp/x", "ls /proc"] {
         assert_ne!(link.sh(script).await.exit.code, 0, "{script}");
     }
-    assert!(link.logged("do not exist").await.message.contains("/nowhere"));
+    assert!(
+        link.logged("do not exist")
+            .await
+            .message
+            .contains("/nowhere")
+    );
 }
 
 #[tokio::test]
 async fn a_policy_cannot_grant_the_reserved_tree_and_a_missing_path_can_be_an_error() {
-    for (path, hard) in [("/.openshell/link", false), ("/nowhere", true), ("bin", false)] {
+    for (path, hard) in [
+        ("/.openshell/link", false),
+        ("/nowhere", true),
+        ("bin", false),
+    ] {
         let sandbox = Sandbox::start();
         let policy = Policy {
             read_only: vec![path.to_owned()],
@@ -177,7 +204,10 @@ async fn a_policy_cannot_grant_the_reserved_tree_and_a_missing_path_can_be_an_er
             ..Policy::default()
         };
         let mut link = sandbox.accept().await;
-        let response = link.attach(sandbox.request("a", Some(policy))).await.unwrap();
+        let response = link
+            .attach(sandbox.request("a", Some(policy)))
+            .await
+            .unwrap();
         let posture = response.posture.unwrap();
         let fault = posture.properties.iter().find(|p| !p.enforced).unwrap();
         assert_eq!(fault.name, "filesystem_confinement");
@@ -197,9 +227,15 @@ async fn a_policy_cannot_grant_the_reserved_tree_and_a_missing_path_can_be_an_er
 async fn processes_are_bounded_and_the_runtime_survives_running_out_of_them() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    let bomb = link.exec(argv(&["sh", "-c", "b() { b | b & }; b; sleep 1000"])).await;
+    let bomb = link
+        .exec(argv(&[
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; wait",
+        ]))
+        .await;
     eventually("the limit is reached", || {
-        let count = crate::support::docker(&["top", &sandbox.id]).lines().count();
+        let count = docker(&["top", &sandbox.id]).lines().count();
         (count > 150).then_some(())
     })
     .await;

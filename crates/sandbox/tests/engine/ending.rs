@@ -11,9 +11,14 @@ use crate::support::{Sandbox, Setup, docker, eventually, sh};
 async fn a_main_that_ignores_term_takes_the_grace_and_no_more() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_main(sh("trap '' TERM; echo ready > /sandbox/r; while :; do sleep 1000; done"))
-        .await;
-    eventually("it ignores", || sandbox.workspace("r").exists().then_some(())).await;
+    link.start_main(sh(
+        "trap '' TERM; echo ready > /sandbox/r; while :; do sleep 1000; done",
+    ))
+    .await;
+    eventually("it ignores", || {
+        sandbox.workspace("r").exists().then_some(())
+    })
+    .await;
     let begun = Instant::now();
     let stopped = link.client.stop(StopRequest { grace_millis: 700 }).await;
     let took = begun.elapsed();
@@ -31,11 +36,18 @@ async fn a_main_that_ignores_term_takes_the_grace_and_no_more() {
 async fn a_main_that_obeys_is_gone_at_once_with_its_own_status() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_main(sh("trap 'exit 5' TERM; echo r > /sandbox/r; while :; do usleep 10000; done"))
-        .await;
+    link.start_main(sh(
+        "trap 'exit 5' TERM; echo r > /sandbox/r; while :; do usleep 10000; done",
+    ))
+    .await;
     eventually("it runs", || sandbox.workspace("r").exists().then_some(())).await;
     let begun = Instant::now();
-    link.client.stop(StopRequest { grace_millis: 10_000 }).await.unwrap();
+    link.client
+        .stop(StopRequest {
+            grace_millis: 10_000,
+        })
+        .await
+        .unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2));
     assert_eq!(sandbox.exit_code().await, 5);
     assert_eq!(link.heard.lock().unwrap().exit.as_ref().unwrap().code, 5);
@@ -54,8 +66,17 @@ async fn an_interactive_shell_does_not_make_a_stop_slow() {
     let mut main = link.attach_main(true, true).await;
     main.until("$").await;
     let begun = Instant::now();
-    link.client.stop(StopRequest { grace_millis: 10_000 }).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    link.client
+        .stop(StopRequest {
+            grace_millis: 10_000,
+        })
+        .await
+        .unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -65,8 +86,10 @@ async fn the_engines_stop_ends_it_with_the_grace_of_the_bootstrap() {
         ..Setup::default()
     });
     let mut link = sandbox.attach("a").await;
-    link.start_main(sh("trap '' TERM; echo r > /sandbox/r; while :; do sleep 1000; done"))
-        .await;
+    link.start_main(sh(
+        "trap '' TERM; echo r > /sandbox/r; while :; do sleep 1000; done",
+    ))
+    .await;
     eventually("it runs", || sandbox.workspace("r").exists().then_some(())).await;
     let begun = Instant::now();
     docker(&["stop", "-t", "20", &sandbox.id]);
@@ -127,7 +150,10 @@ async fn a_supervisor_that_never_comes_back_ends_the_run() {
     };
     let took = begun.elapsed();
     assert_eq!(code, "143");
-    assert!(took > Duration::from_secs(29) && took < Duration::from_secs(40), "{took:?}");
+    assert!(
+        took > Duration::from_secs(29) && took < Duration::from_secs(40),
+        "{took:?}"
+    );
 }
 
 #[tokio::test]

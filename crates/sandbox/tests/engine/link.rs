@@ -34,26 +34,41 @@ async fn stands_still(sandbox: &Sandbox) -> bool {
 async fn only_the_supervisor_of_this_run_attaches_and_only_once_is_it_pinned() {
     let sandbox = Sandbox::start();
     let wrong: Vec<(&str, AttachRequest)> = vec![
-        ("another generation", AttachRequest {
-            token: sandbox.token(|c| c.generation = Generation(2)),
-            ..sandbox.request("a", None)
-        }),
-        ("another sandbox", AttachRequest {
-            token: sandbox.token(|c| c.sandbox_id = SandboxId::random()),
-            ..sandbox.request("a", None)
-        }),
-        ("another audience", AttachRequest {
-            token: sandbox.token(|c| c.aud = Audience::Gateway),
-            ..sandbox.request("a", None)
-        }),
-        ("expired", AttachRequest {
-            token: sandbox.token(|c| c.exp = 1),
-            ..sandbox.request("a", None)
-        }),
-        ("forged", AttachRequest {
-            token: sandbox.token(|_| ()) + "AAAA",
-            ..sandbox.request("a", None)
-        }),
+        (
+            "another generation",
+            AttachRequest {
+                token: sandbox.token(|c| c.generation = Generation(2)),
+                ..sandbox.request("a", None)
+            },
+        ),
+        (
+            "another sandbox",
+            AttachRequest {
+                token: sandbox.token(|c| c.sandbox_id = SandboxId::random()),
+                ..sandbox.request("a", None)
+            },
+        ),
+        (
+            "another audience",
+            AttachRequest {
+                token: sandbox.token(|c| c.aud = Audience::Gateway),
+                ..sandbox.request("a", None)
+            },
+        ),
+        (
+            "expired",
+            AttachRequest {
+                token: sandbox.token(|c| c.exp = 1),
+                ..sandbox.request("a", None)
+            },
+        ),
+        (
+            "forged",
+            AttachRequest {
+                token: sandbox.token(|_| ()) + "AAAA",
+                ..sandbox.request("a", None)
+            },
+        ),
     ];
     let mut link = sandbox.accept().await;
     for (what, request) in wrong {
@@ -85,7 +100,12 @@ async fn only_the_supervisor_of_this_run_attaches_and_only_once_is_it_pinned() {
     link.cut();
     let mut second = sandbox.accept().await;
     let other = second.attach(sandbox.request("b", None)).await.unwrap_err();
-    assert!(other.message().contains("bound to another supervisor process"), "{other}");
+    assert!(
+        other
+            .message()
+            .contains("bound to another supervisor process"),
+        "{other}"
+    );
     second.attach(sandbox.request("a", None)).await.unwrap();
 }
 
@@ -98,7 +118,10 @@ async fn a_lost_link_freezes_within_a_second_and_the_same_instance_thaws() {
     link.cut();
     let lost = Instant::now();
     while !stands_still(&sandbox).await {
-        assert!(lost.elapsed() < Duration::from_secs(1), "not frozen within a second");
+        assert!(
+            lost.elapsed() < Duration::from_secs(1),
+            "not frozen within a second"
+        );
     }
     // Frozen, and another instance does not change that.
     let mut other = sandbox.accept().await;
@@ -124,7 +147,13 @@ async fn an_ordered_freeze_outlasts_a_lost_link_and_ends_by_order() {
     let frozen = link.client.freeze(FreezeRequest { frozen: true }).await;
     assert_eq!(frozen.unwrap().into_inner().running, 0);
     assert!(stands_still(&sandbox).await);
-    let refused = link.exec(sh("true")).await.output.message().await.unwrap_err();
+    let refused = link
+        .exec(sh("true"))
+        .await
+        .output
+        .message()
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
     link.cut();
     let mut again = sandbox.attach("a").await;

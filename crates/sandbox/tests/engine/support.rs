@@ -63,7 +63,14 @@ fn binary() -> &'static Path {
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let done = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "openshell-sandbox", "--target", &target])
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "openshell-sandbox",
+                "--target",
+                &target,
+            ])
             .env("RUSTFLAGS", "-C target-feature=+crt-static")
             .env("CARGO_TARGET_DIR", root)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -157,7 +164,10 @@ impl Sandbox {
     }
 
     pub(crate) fn token(&self, change: impl FnOnce(&mut Claims)) -> String {
-        #[expect(clippy::disallowed_methods, reason = "the container's clock is this machine's")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the container's clock is this machine's"
+        )]
         let now = jiff::Timestamp::now().as_second();
         let mut claims = Claims {
             iss: "openshell-gateway:test".to_owned(),
@@ -204,7 +214,12 @@ impl Sandbox {
     /// What the engine says of the container; waits until it has ended.
     pub(crate) async fn exit_code(&self) -> i32 {
         eventually("the container ends", || {
-            let state = docker(&["inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", &self.id]);
+            let state = docker(&[
+                "inspect",
+                "-f",
+                "{{.State.Status}} {{.State.ExitCode}}",
+                &self.id,
+            ]);
             state.strip_prefix("exited ").map(|c| c.parse().unwrap())
         })
         .await
@@ -268,7 +283,10 @@ impl Link {
         }
     }
 
-    pub(crate) async fn attach(&mut self, request: AttachRequest) -> Result<AttachResponse, Status> {
+    pub(crate) async fn attach(
+        &mut self,
+        request: AttachRequest,
+    ) -> Result<AttachResponse, Status> {
         let (instance, token) = (request.instance_id.clone(), request.token.clone());
         let response = self.client.attach(request).await?.into_inner();
         assert!(
@@ -342,7 +360,11 @@ impl Link {
         let first = Input::AttachMain(AttachMainStart { want_stdin, replay });
         let (tx, rx) = mpsc::channel(4);
         tx.send(input(first)).await.unwrap();
-        let stream = self.client.attach_main(ReceiverStream::new(rx)).await.unwrap();
+        let stream = self
+            .client
+            .attach_main(ReceiverStream::new(rx))
+            .await
+            .unwrap();
         Running::new(tx, stream.into_inner())
     }
 
@@ -357,7 +379,11 @@ impl Link {
     pub(crate) async fn logged(&self, part: &str) -> LogLine {
         eventually(part, || {
             let heard = self.heard.lock().unwrap();
-            heard.logs.iter().find(|l| l.message.contains(part)).cloned()
+            heard
+                .logs
+                .iter()
+                .find(|l| l.message.contains(part))
+                .cloned()
         })
         .await
     }
@@ -411,12 +437,20 @@ impl Running {
     }
 
     pub(crate) async fn say(&self, message: Input) {
-        self.input.as_ref().unwrap().send(input(message)).await.unwrap();
+        self.input
+            .as_ref()
+            .unwrap()
+            .send(input(message))
+            .await
+            .unwrap();
     }
 
     pub(crate) async fn next(&mut self) -> Option<Output> {
         let message = timeout(PATIENCE, self.output.message()).await;
-        message.expect("a message in time").ok()?.and_then(|m| m.output)
+        message
+            .expect("a message in time")
+            .ok()?
+            .and_then(|m| m.output)
     }
 
     /// Reads until its output contains this.

@@ -16,7 +16,10 @@ async fn the_end_of_main_is_kept_until_it_is_acknowledged() {
     for _ in 0..2 {
         let (tx, mut rx) = mpsc::channel(8);
         let name = control.connect(tx);
-        assert_eq!(rx.recv().await.unwrap().message, Some(Out::MainExit(exit(3))));
+        assert_eq!(
+            rx.recv().await.unwrap().message,
+            Some(Out::MainExit(exit(3)))
+        );
         control.disconnect(name);
     }
     control.receive(ControlFromSupervisor {

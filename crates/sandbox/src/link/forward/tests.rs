@@ -14,7 +14,13 @@ fn a_forward_leads_to_this_host_only() {
     for host in ["", "localhost", "127.0.0.1", "127.8.8.8", "::1"] {
         assert!(targets(&open(host, 80)).is_ok(), "{host}");
     }
-    for host in ["192.0.2.1", "0.0.0.0", "::", "example.com", "169.254.169.254"] {
+    for host in [
+        "192.0.2.1",
+        "0.0.0.0",
+        "::",
+        "example.com",
+        "169.254.169.254",
+    ] {
         assert!(targets(&open(host, 80)).is_err(), "{host}");
     }
     for port in [0, 65536, u32::MAX] {

@@ -60,7 +60,11 @@ fn a_program_of_another_architecture_is_not_taken_for_a_script() {
     head[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
     head[18] = 243;
     assert!(foreign(&head));
-    head[18] = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    head[18] = if cfg!(target_arch = "x86_64") {
+        62
+    } else {
+        183
+    };
     assert!(!foreign(&head));
     assert!(!foreign(b"#!/bin/sh\n"));
 }
@@ -86,7 +90,10 @@ fn the_environment_is_the_images_with_home_and_user_and_what_was_asked() {
         ("PATH".to_owned(), OsString::from("/opt/x/bin")),
         ("HOME".to_owned(), OsString::from("/root")),
     ];
-    let base = Base::new(image.into(), user_in("root:x:0:0::/:\nada:x:1000:1000::/:\n", 1000));
+    let base = Base::new(
+        image.into(),
+        user_in("root:x:0:0::/:\nada:x:1000:1000::/:\n", 1000),
+    );
     let mut spec = spec(&["x"]);
     spec.tty = true;
     spec.environment = [("A".to_owned(), "1".to_owned())].into();
