@@ -112,7 +112,12 @@ impl<D: ComputeDriver> Cell<D> {
             biased;
             () = self.shared.closing.cancelled(), if !self.draining => self.drain().await,
             Some(done) = self.tasks.join_next() => match done {
-                Ok(input) => { self.take(&input).await; }
+                Ok(input) => {
+                    if let Input::Outcome(ticket, _) = &input {
+                        self.calls.remove(&ticket.serial);
+                    }
+                    self.take(&input).await;
+                }
                 // Given up on purpose: a panic inside comes back as an outcome.
                 Err(ended) if ended.is_cancelled() => {}
                 Err(ended) => error!(sandbox = %self.state.record.meta.id, "a task of the fence failed: {ended}"),
@@ -328,7 +333,11 @@ impl<D: ComputeDriver> Cell<D> {
                 self.state.course == Course::Rest && self.state.retiring.is_empty()
             }
         };
-        let making = self.state.activity.is_some_and(|a| !a.work.cancellable());
+        // What was decided while draining was not begun; the next start of the gateway takes it up.
+        let making = self
+            .state
+            .activity
+            .is_some_and(|a| !a.work.cancellable() && self.calls.contains_key(&a.ticket.serial));
         self.shared.abandon.is_cancelled() || (resting && !making)
     }
 }

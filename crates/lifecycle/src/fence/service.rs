@@ -289,7 +289,20 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
         let owned = self.0.driver.list_owned().await?;
         Ok(owned
             .into_iter()
-            .filter(|o| self.0.index.by_id(o.sandbox).is_none())
+            .filter(|found| {
+                let record = self.0.index.by_id(found.sandbox);
+                record.is_none_or(|record| !accounts_for(&record, &found.container))
+            })
             .collect())
     }
+}
+
+/// Whether a record knows a container, or may be about to: a start in flight records what it makes.
+fn accounts_for(record: &SandboxRecord, container: &ContainerId) -> bool {
+    let life = &record.life;
+    let run = life.run.as_ref();
+    life.operation.is_some()
+        || life.retired.contains(container)
+        || run.and_then(|r| r.workload.as_ref()) == Some(container)
+        || run.and_then(|r| r.supervisor.as_ref()) == Some(container)
 }

@@ -153,11 +153,9 @@ pub(super) fn on_looked(
         Course::Prove(_) => prove::on_answer(turn, role, answer),
         Course::Halt(_) if role == Role::Workload => halt_answer(turn, answer),
         Course::Run | Course::Bring(Stage::Session) => live_answer(turn, role, answer),
-        Course::Rest if role == Role::Workload => {
-            if missing(turn, answer) {
-                forget_workload(turn);
-                turn.note = "the workload's container no longer exists".to_owned();
-            }
+        Course::Rest if role == Role::Workload && missing(turn, answer) => {
+            forget_workload(turn);
+            turn.note = "the workload's container no longer exists".to_owned();
         }
         _ => {}
     }
@@ -214,8 +212,9 @@ fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String
             ),
             Role::Supervisor => supervisor_lost(turn, None),
         },
-        Ok(Sighting::Exited(_, exit)) => match role {
-            Role::Workload => workload_ended(turn, exit),
+        Ok(Sighting::Exited(seen, exit)) => match role {
+            Role::Workload if current.as_ref() == Some(seen) => workload_ended(turn, exit),
+            Role::Workload => workload_replaced(turn),
             Role::Supervisor => supervisor_lost(turn, Some(exit)),
         },
         Ok(Sighting::InTransition) => {
@@ -273,6 +272,18 @@ fn workload_missing(turn: &mut Turn<'_>) {
             message: "the workload's container no longer exists; a start makes a new one from its image, with the workspace kept".to_owned(),
         },
     );
+}
+
+/// Our incarnation has ended, somebody started another, and that has ended too: nothing says how ours did.
+fn workload_replaced(turn: &mut Turn<'_>) {
+    turn.s.idle = true;
+    let end = classify(Facts {
+        report: turn.s.reported.as_ref(),
+        engine: None,
+        unwatched: true,
+        supervisor_first: false,
+    });
+    settle::settle(turn, end);
 }
 
 fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {

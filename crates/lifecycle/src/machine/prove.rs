@@ -14,6 +14,9 @@ use crate::driver::{EngineExit, Role, Sighting};
 use crate::restart::Cause;
 use crate::time::back_off;
 
+/// So many launches in a row may be lost.
+const LAUNCHES: u32 = 3;
+
 /// Begins to ask.
 pub(super) fn enter(turn: &mut Turn<'_>) {
     turn.s.looking.clear();
@@ -359,17 +362,19 @@ fn never_started(turn: &mut Turn<'_>, supervised: bool) {
         );
         return;
     }
-    // The launch whose answer was lost has not happened, or not wholly.
-    let made = turn
-        .run()
-        .is_some_and(|r| r.supervisor.is_some() && r.workload.is_some());
-    if made && !supervised && turn.s.timers.contains_key(&Timer::Deadline) {
-        turn.s.course = Course::Bring(Stage::Launch);
-        let wait = back_off(turn.s.tries);
-        turn.s.tries = turn.s.tries.saturating_add(1);
-        turn.set_timer(Timer::Retry, wait);
+    // The launch whose answer was lost has not happened, or not wholly: what was prepared for it is used up.
+    turn.s.lost_launches += 1;
+    if !supervised && turn.s.lost_launches < LAUNCHES {
+        let kind = operation.unwrap_or(OperationKind::Start);
+        let tries = turn.s.lost_launches;
+        turn.begin_run(
+            kind,
+            "the engine did not start its containers; it is tried again",
+        );
+        turn.set_timer(Timer::Retry, back_off(tries));
         return;
     }
+    turn.s.lost_launches = 0;
     settle::start_failed(
         turn,
         false,

@@ -86,10 +86,14 @@ pub(super) fn on_event(
     instance: SupervisorInstance,
     event: &SessionEvent,
 ) {
-    let current = generation == turn.s.record.life.generation
-        && turn.s.session.is_some_and(|s| s.instance == instance);
-    if !current {
-        turn.say(Verdict::Stale, "not of the present run's session");
+    if !current(turn, generation, instance, event) {
+        // A session that we have ended ourselves has nothing more to say.
+        let ended_by_us = matches!(event, SessionEvent::Closed(_))
+            && generation == turn.s.record.life.generation
+            && turn.s.session.is_none();
+        if !ended_by_us {
+            turn.say(Verdict::Stale, "not of the present run's session");
+        }
         return;
     }
     if matches!(turn.s.course, Course::Halt(_) | Course::Remove) {
@@ -120,6 +124,31 @@ pub(super) fn on_event(
             run_failed(turn, reason, &message);
         }
         SessionEvent::Closed(why) => closed(turn, why),
+    }
+}
+
+/// Whether it is of the present run, and of its session. A run that cannot even begin a session says so without one.
+fn current(
+    turn: &Turn<'_>,
+    generation: Generation,
+    instance: SupervisorInstance,
+    event: &SessionEvent,
+) -> bool {
+    let Some(run) = turn.run() else { return false };
+    let of_run = generation == run.generation;
+    match turn.s.session {
+        Some(session) => of_run && session.instance == instance,
+        None => {
+            let live = match turn.s.course {
+                Course::Bring(stage) => stage >= Stage::Launch,
+                Course::Run | Course::Prove(_) => true,
+                Course::Rest | Course::Halt(_) | Course::Remove => false,
+            };
+            of_run
+                && live
+                && matches!(event, SessionEvent::Failed(..))
+                && run.instance.is_none_or(|bound| bound == instance)
+        }
     }
 }
 
@@ -245,6 +274,7 @@ pub(super) fn maybe_ready(turn: &mut Turn<'_>) {
         run.ready_at.get_or_insert(now);
     }
     turn.end_operation("done");
+    turn.s.lost_launches = 0;
     if turn.s.adopting {
         turn.enter(
             Phase::Ready,

@@ -43,6 +43,8 @@ pub struct State {
     pub adopting: bool,
     /// Whether the workload was ordered frozen because the engine is out of sight.
     pub frozen: bool,
+    /// Launches in a row whose answer was lost and that had not happened.
+    pub lost_launches: u32,
     /// Failed tries of the present step in a row.
     pub tries: u32,
     /// The last serial given.
@@ -68,6 +70,7 @@ impl State {
             timers: BTreeMap::new(),
             adopting: false,
             frozen: false,
+            lost_launches: 0,
             tries: 0,
             serial: 0,
         }

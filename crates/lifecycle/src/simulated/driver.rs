@@ -122,6 +122,12 @@ impl SimulatedDriver {
         self.tick();
     }
 
+    /// A supervisor's container that nobody recorded, as an interrupted start leaves it.
+    pub fn leave_supervisor(&self, sandbox: SandboxId, generation: u64) {
+        self.world()
+            .make(sandbox, Role::Supervisor, Generation(generation));
+    }
+
     /// All waits in flight break, as they do when a daemon goes.
     pub fn break_waits(&self) {
         self.breaks.send_modify(|n| *n += 1);

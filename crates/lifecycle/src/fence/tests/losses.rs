@@ -306,3 +306,41 @@ async fn l18_a_workload_that_vanished_is_an_error_and_a_start_makes_a_new_one() 
     h.fence.start(id).await.expect("accepted");
     h.ready_run(id, 2).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn l10_a_launch_that_did_not_happen_is_made_anew_as_another_run() {
+    let h = Harness::new().await;
+    let away = DriverError::new(DriverErrorKind::Unreachable, "connection refused");
+    h.driver.script(Method::Launch, None, Fault::Fail(away));
+    let id = h.ready("a", RestartPolicy::Never).await;
+    assert_eq!(h.record(id).life.generation.0, 2);
+    assert_eq!(h.driver.count(Method::Launch, id), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_fails_before_its_session_says_why() {
+    let h = Harness::new().await;
+    h.mute_supervisors();
+    let id = h
+        .create("a", RestartPolicy::Never)
+        .await
+        .expect("created")
+        .meta
+        .id;
+    h.until(id, "launched", |r| {
+        r.life.condition.reason == Reason::SupervisorNotConnected
+    })
+    .await;
+    let generation = h.record(id).life.generation;
+    let lacking = SessionEvent::Failed(
+        "PostureInsufficient".to_owned(),
+        "Landlock is not available".to_owned(),
+    );
+    h.fence
+        .session_event(id, generation, instance(5), lacking)
+        .await;
+    let failed = h.phase(id, Phase::Error).await;
+    assert_eq!(failed.life.condition.reason, Reason::StartFailed);
+    let message = &failed.life.condition.message;
+    assert!(message.contains("Landlock is not available"), "{message}");
+}

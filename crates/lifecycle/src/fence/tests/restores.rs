@@ -166,3 +166,58 @@ async fn on_shutdown_stop_ends_all_runs_at_once_and_they_run_again() {
         g.ready_run(id, 2).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_is_being_made_and_for_nothing_else() {
+    let h = Harness::new().await;
+    let ready = h.ready("ready", RestartPolicy::Never).await;
+    h.driver.script(
+        Method::PrepareRun,
+        None,
+        Fault::Delay(Duration::from_secs(2)),
+    );
+    let id = h
+        .create("a", RestartPolicy::Never)
+        .await
+        .expect("created")
+        .meta
+        .id;
+    h.eventually("it is being made", || {
+        h.driver.count(Method::PrepareRun, id) == 1
+    })
+    .await;
+    let before = tokio::time::Instant::now();
+    h.fence.shutdown().await;
+    assert_eq!(before.elapsed().as_secs(), 2);
+    let stored = h.store.sandbox(id).await.expect("readable").expect("there");
+    let run = stored.life.run.expect("a run");
+    assert!(run.workload.is_some() && run.supervisor.is_some(), "L2");
+    assert_eq!(h.driver.count(Method::Launch, id), 0);
+    assert!(matches!(
+        h.driver.sighting(ready, Role::Workload),
+        Some(Sighting::Running(_))
+    ));
+    let g = h.again(FenceConfig::default()).await;
+    g.phase(id, Phase::Ready).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_an_interrupted_start_left_is_swept_up() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    h.fence.stop(id).await.expect("accepted");
+    h.until(id, "stopped and clean", |r| {
+        r.life.phase == Phase::Stopped && r.life.retired.is_empty()
+    })
+    .await;
+    h.fence.shutdown().await;
+    h.driver.leave_supervisor(id, 1);
+    assert_eq!(h.fence.leftovers().await.expect("listed").len(), 1);
+    let g = h.again(FenceConfig::default()).await;
+    g.eventually("it is removed", || {
+        g.driver.container(id, Role::Supervisor).is_none()
+    })
+    .await;
+    assert!(g.driver.container(id, Role::Workload).is_some());
+    assert_eq!(g.fence.leftovers().await.expect("listed"), []);
+}
