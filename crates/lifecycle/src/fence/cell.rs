@@ -27,6 +27,9 @@ const STORE_RETRY: Duration = Duration::from_millis(100);
 /// … up to this.
 const STORE_RETRY_MAX: Duration = Duration::from_secs(5);
 
+/// So many conflicts in a row are not contention but a failing store.
+const CONFLICTS: u32 = 16;
+
 type CommandReply = oneshot::Sender<Result<Arc<SandboxRecord>, CommandError>>;
 type SessionReply = oneshot::Sender<Result<Arc<SandboxRecord>, SessionRefused>>;
 
@@ -276,6 +279,7 @@ impl<D: ComputeDriver> Cell<D> {
 
     /// One step: decide, make durable, publish, act. A conflict reloads and decides again (L1).
     async fn decide(&mut self, input: &Input) -> Result<Answer, StoreError> {
+        let mut conflicts = 0;
         loop {
             let context = Context {
                 now: self.shared.environment.now(),
@@ -292,7 +296,8 @@ impl<D: ComputeDriver> Cell<D> {
                     self.gone = true;
                     return Ok(Answer::Accepted);
                 }
-                Err(StoreError::Conflict { .. }) => {
+                Err(StoreError::Conflict { .. }) if conflicts < CONFLICTS => {
+                    conflicts += 1;
                     let id = self.state.record.meta.id;
                     match self.shared.store.sandbox(id).await? {
                         Some(record) => self.state.record = record,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openshell_core::journal::Verdict;
 use openshell_core::{Intent, OperationKind, Phase, Reason, Restart};
 
-use super::{Answer, Command, Course, Effect, Halt, Then, Timer, Turn, settle};
+use super::{Answer, Command, Course, Halt, Then, Timer, Turn, settle};
 use crate::time::after;
 
 /// Beyond its grace, a stop has this long to be confirmed.
@@ -221,10 +221,8 @@ impl Turn<'_> {
             .retain(|timer, _| matches!(timer, Timer::Deadline | Timer::Retire));
         self.s.looking.clear();
         self.s.unseen.clear();
-        if std::mem::take(&mut self.s.frozen) {
-            // A frozen workload could not end by itself.
-            self.effects.push(Effect::Freeze(false));
-        }
+        // It stays frozen: what cannot be observed is not set free in order to be stopped.
+        self.s.frozen = false;
     }
 
     fn cancel_activity_unless_stopping(&mut self) {

@@ -276,6 +276,8 @@ pub(super) fn maybe_ready(turn: &mut Turn<'_>) {
     turn.end_operation("done");
     turn.s.lost_launches = 0;
     if turn.s.adopting {
+        // An earlier gateway process may have ordered it frozen.
+        turn.effects.push(Effect::Freeze(false));
         turn.enter(
             Phase::Ready,
             Reason::Adopted,

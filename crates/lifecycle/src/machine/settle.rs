@@ -4,7 +4,7 @@
 use openshell_core::journal::Verdict;
 use openshell_core::{ExitCause, ExitRecord, OperationKind, Phase, Reason};
 
-use super::{Course, End, Halt, Then, Timer, Turn};
+use super::{Course, End, Facts, Halt, Then, Timer, Turn, classify};
 use crate::driver::EngineExit;
 use crate::restart::{Cause, Decision, History, Policy, decide};
 use crate::time::between;
@@ -126,16 +126,32 @@ fn ran(turn: &Turn<'_>) -> bool {
 }
 
 fn record_exit(turn: &mut Turn<'_>, cause: ExitCause, exit: Option<&EngineExit>) {
-    let Some(exit) = exit else { return };
     let already = turn.s.record.life.last_exit.as_ref().map(|e| e.generation);
     let generation = turn.s.record.life.generation;
     // Main's own end, reported before the stop took effect, stays what it was.
-    if ran(turn) && already != Some(generation) {
+    if !ran(turn) || already == Some(generation) {
+        return;
+    }
+    let exit = match (&turn.s.ended, exit) {
+        // It had ended by itself before.
+        (Some(ended), _) => {
+            classify(Facts {
+                report: None,
+                engine: Some(ended),
+                unwatched: false,
+                supervisor_first: false,
+            })
+            .exit
+        }
+        (None, Some(exit)) => Some((cause, exit.code, exit.finished_at)),
+        (None, None) => None,
+    };
+    if let Some((cause, code, at)) = exit {
         turn.life().last_exit = Some(ExitRecord {
             generation,
-            code: exit.code,
+            code,
             cause,
-            at: exit.finished_at,
+            at,
         });
     }
 }

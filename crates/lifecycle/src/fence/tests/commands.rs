@@ -295,3 +295,19 @@ async fn an_image_pull_shows_its_progress_and_a_stop_ends_it() {
     h.phase(id, Phase::Stopped).await;
     assert_eq!(h.driver.containers(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn l1_a_conflict_reloads_and_decides_again_and_never_aborts_the_command() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    let known = h.record(id);
+    let ahead = h
+        .store
+        .put_sandbox(&known, Vec::new(), None)
+        .await
+        .expect("written behind the fence's back");
+    assert!(ahead > known.resource_version);
+    h.fence.stop(id).await.expect("accepted all the same");
+    let stopped = h.phase(id, Phase::Stopped).await;
+    assert!(stopped.resource_version > ahead);
+}

@@ -160,6 +160,9 @@ fn invariants(play: &Play, before: (Intent, Generation, Phase), chosen: &Move) {
     if phase == Phase::Deleting {
         assert_eq!(life.phase, Phase::Deleting, "L12");
     }
+    if matches!(phase, Phase::Stopped | Phase::Completed | Phase::Error) {
+        assert_ne!(life.phase, Phase::Ready, "L17: no flicker to Ready");
+    }
     if life.phase == Phase::Ready {
         let run = life.run.as_ref().expect("Ready has a run");
         assert!(run.workload_started.is_some() && run.main_started.is_some());
