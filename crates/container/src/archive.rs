@@ -54,6 +54,19 @@ impl Writer {
         owner: UserIds,
         size: u64,
     ) -> Result<&mut Self, DriverError> {
+        self.header_at(path, kind, mode, owner, size, 0)
+    }
+
+    /// Likewise, with a time of last modification.
+    pub fn header_at(
+        &mut self,
+        path: &str,
+        kind: tar::EntryType,
+        mode: u32,
+        owner: UserIds,
+        size: u64,
+        modified: u32,
+    ) -> Result<&mut Self, DriverError> {
         let mut header = tar::Header::new_gnu();
         header.set_path(path).map_err(|e| {
             DriverError::new(
@@ -65,7 +78,7 @@ impl Writer {
         header.set_mode(mode);
         header.set_uid(u64::from(owner.uid));
         header.set_gid(u64::from(owner.gid));
-        header.set_mtime(0);
+        header.set_mtime(u64::from(modified));
         header.set_size(size);
         header.set_cksum();
         self.0.extend_from_slice(header.as_bytes());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind};
+use ring::digest::{Context, SHA256};
 
 const CHUNK: usize = 256 * 1024;
 
@@ -20,6 +21,7 @@ pub struct Binary {
     path: PathBuf,
     len: u64,
     architecture: &'static str,
+    mark: u32,
 }
 
 impl Binary {
@@ -41,12 +43,31 @@ impl Binary {
             .map_err(|e| fail(e.to_string()))?;
         let architecture = elf_architecture(&header)
             .ok_or_else(|| fail("it is not a Linux binary for x86-64 or arm64".to_owned()))?;
-        Ok(Self {
+        let mut binary = Self {
             file: Arc::new(file),
             path: path.to_owned(),
             len,
             architecture,
-        })
+            mark: 0,
+        };
+        binary.mark = binary.content_mark().map_err(|e| fail(e.to_string()))?;
+        Ok(binary)
+    }
+
+    /// Stands for the contents, in 31 bits. It is written as the time of last modification of what is delivered, by
+    /// which a container that has this very binary already is known.
+    pub const fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    fn content_mark(&self) -> io::Result<u32> {
+        let mut hash = Context::new(&SHA256);
+        for chunk in self.chunks() {
+            hash.update(&chunk?);
+        }
+        let mut first = [0; 4];
+        first.copy_from_slice(&hash.finish().as_ref()[..4]);
+        Ok(u32::from_be_bytes(first) >> 1)
     }
 
     /// In the words of images: `amd64`, `arm64`.

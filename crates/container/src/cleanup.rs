@@ -77,6 +77,7 @@ impl<E: Engine> ContainerDriver<E> {
     }
 
     pub(crate) async fn remove_container(&self, id: &ContainerId) -> Result<(), DriverError> {
+        drop(self.inputs.take(id));
         self.engine
             .remove_container(id)
             .await

@@ -1,11 +1,9 @@
-//! What is put into the two containers before a run, as tar archives: one for each, so that each costs one call.
+//! What is delivered to the two containers: files by one tar archive, where there is anything to renew; bootstraps
+//! on standard input, so that their secrets never lie anywhere.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use openshell_core::bootstrap::{
-    LINK_DIRECTORY, RUNTIME_BINARY, SANDBOX_BOOTSTRAP, SUPERVISOR_BOOTSTRAP, SUPERVISOR_UID,
-    SandboxBootstrap, SupervisorBootstrap, WORKSPACE,
-};
+use openshell_core::bootstrap::{LINK_DIRECTORY, RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind};
 use serde::Serialize;
 
@@ -22,35 +20,27 @@ pub const SUPERVISOR: UserIds = UserIds {
     gid: SUPERVISOR_UID,
 };
 
-/// For the workload: the runtime, its bootstrap, the directory of the link socket, and (with a new workspace)
-/// the workspace itself, so that it belongs to the workload's user.
+/// Files for the workload: the runtime, the directory of the link socket, and (with a new workspace) the workspace
+/// itself, so that it belongs to the workload's user.
 pub fn workload(
     runtime: &Binary,
-    bootstrap: &SandboxBootstrap,
     user: UserIds,
     new_workspace: bool,
 ) -> Result<ByteStream, DriverError> {
-    let (bin, boot) = (parent(RUNTIME_BINARY), parent(SANDBOX_BOOTSTRAP));
     let mut head = Writer::default();
-    // The bootstrap first: a runtime that is there always finds it.
-    head.directory(boot, 0o700, user)?
-        .file(
-            relative(SANDBOX_BOOTSTRAP),
-            0o600,
-            user,
-            &json(bootstrap, "the sandbox's bootstrap")?,
-        )?
-        .directory(relative(LINK_DIRECTORY), 0o711, SUPERVISOR)?;
+    head.directory(relative(LINK_DIRECTORY), 0o711, SUPERVISOR)?;
     if new_workspace {
         head.directory(relative(WORKSPACE), 0o755, user)?;
     }
-    head.directory(bin, 0o755, ROOT)?.header(
-        relative(RUNTIME_BINARY),
-        tar::EntryType::Regular,
-        0o755,
-        ROOT,
-        runtime.len(),
-    )?;
+    head.directory(parent(RUNTIME_BINARY), 0o755, ROOT)?
+        .header_at(
+            relative(RUNTIME_BINARY),
+            tar::EntryType::Regular,
+            0o755,
+            ROOT,
+            runtime.len(),
+            runtime.mark(),
+        )?;
     let head = head.take();
     let tail = Writer::default().padding(runtime.len()).finish();
     Ok(Box::pin(
@@ -60,33 +50,12 @@ pub fn workload(
     ))
 }
 
-/// For the supervisor: its bootstrap, into its private volume.
-pub fn supervisor(bootstrap: &SupervisorBootstrap) -> Result<ByteStream, DriverError> {
-    let name = SUPERVISOR_BOOTSTRAP
-        .rsplit('/')
-        .next()
-        .unwrap_or(SUPERVISOR_BOOTSTRAP);
-    let archive = Writer::default()
-        .file(
-            name,
-            0o600,
-            SUPERVISOR,
-            &json(bootstrap, "the supervisor's bootstrap")?,
-        )?
-        .finish();
-    Ok(whole(archive))
-}
-
-/// An archive that is all there, as a stream.
-pub fn whole(archive: Bytes) -> ByteStream {
-    Box::pin(stream::iter([Ok(archive)]))
-}
-
-fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, DriverError> {
-    serde_json::to_vec(value).map_err(|e| {
+/// A bootstrap as its reader takes it.
+pub fn bootstrap(value: &impl Serialize) -> Result<Bytes, DriverError> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|e| {
         DriverError::new(
             DriverErrorKind::Invalid,
-            format!("{what} cannot be written as JSON: {e}"),
+            format!("a bootstrap cannot be written as JSON: {e}"),
         )
     })
 }

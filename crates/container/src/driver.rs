@@ -21,6 +21,7 @@ use crate::config::ContainerConfig;
 use crate::engine::{ContainerFacts, ContainerStatus, Engine, EngineError, EngineErrorKind};
 use crate::identity::UserIds;
 use crate::images::Users;
+use crate::inputs::Inputs;
 use crate::labels::of_namespace;
 use crate::ownership::owned_by;
 use crate::prepare::missing;
@@ -33,12 +34,13 @@ const TRANSITION_LOOK: Duration = Duration::from_millis(50);
 const MAX_REPORTED: usize = 1024;
 
 /// A [`ComputeDriver`] on any [`Engine`].
-pub struct ContainerDriver<E> {
+pub struct ContainerDriver<E: Engine> {
     pub(crate) engine: E,
     pub(crate) config: ContainerConfig,
     pub(crate) runtime: Binary,
     pub(crate) supervisor: SupervisorImage,
     pub(crate) users: Users,
+    pub(crate) inputs: Inputs<E::Input>,
     reported: Mutex<BTreeSet<ContainerId>>,
 }
 
@@ -54,6 +56,7 @@ impl<E: Engine> ContainerDriver<E> {
             runtime,
             supervisor,
             users: Users::default(),
+            inputs: Inputs::default(),
             reported: Mutex::default(),
         })
     }
@@ -202,6 +205,16 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
     }
 
     async fn launch(&self, _permit: &Permit, run: &Prepared) -> Result<Launched, DriverError> {
+        // Held until both have been started, which is when their bootstraps are read.
+        let Some(_inputs) = self.inputs.take(&run.supervisor) else {
+            return Err(DriverError::new(
+                DriverErrorKind::Invalid,
+                format!(
+                    "run {} was not prepared by this gateway process, or was launched before; it has to be prepared again",
+                    run.supervisor.short()
+                ),
+            ));
+        };
         let (workload, supervisor) = join(
             self.start(&run.workload, "the workload's container"),
             self.start(&run.supervisor, "the supervisor's container"),

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::Stream;
 use openshell_core::{ContainerId, EngineId, Timestamp};
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind, EngineEventKind};
@@ -165,6 +166,15 @@ pub struct ImageFacts {
     pub user: String,
 }
 
+/// A file of a container, from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileFacts {
+    /// In bytes.
+    pub size: u64,
+    /// Last modified, in seconds of Unix time.
+    pub modified: i64,
+}
+
 /// A fact from the event stream, not yet interpreted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawEvent {
@@ -198,6 +208,8 @@ pub type PullStream = Pin<Box<dyn Stream<Item = Result<PullMessage, EngineError>
 pub trait Engine: Send + Sync + 'static {
     /// `docker` or `podman`.
     const NAME: &'static str;
+    /// Holds a container's standard input until it has been started.
+    type Input: Send + 'static;
 
     /// Who the engine is.
     fn facts(&self) -> impl Future<Output = Result<EngineFacts, EngineError>> + Send;
@@ -209,6 +221,13 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         plan: &ContainerPlan,
     ) -> impl Future<Output = Result<ContainerId, EngineError>> + Send;
+    /// Hands bytes, and their end, to the process that the next start begins, as its standard input. They are
+    /// kept nowhere. What is returned has to be held until the container has been started.
+    fn attach_input(
+        &self,
+        id: &ContainerId,
+        bytes: Bytes,
+    ) -> impl Future<Output = Result<Self::Input, EngineError>> + Send;
     /// Starts it; success if it runs already.
     fn start_container(
         &self,
@@ -246,6 +265,12 @@ pub trait Engine: Send + Sync + 'static {
         id: &ContainerId,
     ) -> impl Future<Output = Result<(), EngineError>> + Send;
 
+    /// A path of a container, running or not; `None` if there is no such path.
+    fn stat(
+        &self,
+        id: &ContainerId,
+        path: &str,
+    ) -> impl Future<Output = Result<Option<FileFacts>, EngineError>> + Send;
     /// Unpacks a tar archive into a directory of a container.
     fn put_archive(
         &self,

@@ -144,11 +144,8 @@ impl Claim {
             .is_some_and(|name| SandboxName::new(name).is_ok())
     }
 
-    /// Likewise for a volume: ours by name, or the engine-named private volume of a supervisor.
+    /// Likewise for a volume.
     pub fn fits_volume(&self, namespace: &str, name: &str) -> bool {
-        if self.role == Role::Supervisor {
-            return name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit());
-        }
         let Some(rest) = name.strip_prefix(&format!("openshell-{namespace}--")) else {
             return false;
         };

@@ -13,6 +13,7 @@ pub mod driver;
 pub mod engine;
 pub mod identity;
 mod images;
+mod inputs;
 pub mod labels;
 pub mod ownership;
 pub mod plan;

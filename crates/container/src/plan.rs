@@ -10,9 +10,7 @@
 use std::collections::BTreeMap;
 
 use openshell_core::Generation;
-use openshell_core::bootstrap::{
-    RESERVED, RUNTIME_BINARY, SUPERVISOR_DIRECTORY, SUPERVISOR_UID, WORKSPACE,
-};
+use openshell_core::bootstrap::{RESERVED, RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
 use openshell_core::spec::Resources;
 use openshell_lifecycle::driver::Role;
 use serde::Serialize;
@@ -26,21 +24,11 @@ const LOG_BYTES: u64 = 2 << 20;
 /// The supervisor's threads; it starts no process.
 const SUPERVISOR_PIDS: u32 = 256;
 
-/// Where a mount's bytes come from.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MountSource {
-    /// A named volume, which outlives the container.
-    Volume(String),
-    /// A volume of its own, made and removed with the container.
-    Private,
-}
-
-/// One mount.
+/// One mount of a named volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Mount {
-    /// What is mounted.
-    pub source: MountSource,
+    /// The volume, which outlives the container.
+    pub volume: String,
     /// Where.
     pub target: String,
     /// Whether the engine fills a new volume with what the image has at the target.
@@ -62,7 +50,7 @@ pub enum Network {
 }
 
 /// A container to be made. Always: all capabilities dropped, no-new-privileges, no restart by the engine, no
-/// health check, no terminal, no stdin, the engine's own seccomp profile.
+/// health check, no terminal, the engine's own seccomp profile.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ContainerPlan {
     /// Unique on the engine.
@@ -73,6 +61,8 @@ pub struct ContainerPlan {
     pub entrypoint: Vec<String>,
     /// Numeric.
     pub user: UserIds,
+    /// Whether a bootstrap is handed to it on standard input.
+    pub input: bool,
     /// Where the entry point starts.
     pub working_directory: String,
     /// Host name inside, where the network is not the host's.
@@ -101,7 +91,7 @@ pub struct ContainerPlan {
 
 fn link_mount(identity: &Identity) -> Mount {
     Mount {
-        source: MountSource::Volume(identity.link_volume()),
+        volume: identity.link_volume(),
         target: RESERVED.to_owned(),
         // An image must not be able to put anything here.
         copy_image_content: false,
@@ -123,6 +113,7 @@ pub fn workload(
         image: image_id.to_owned(),
         entrypoint: vec![RUNTIME_BINARY.to_owned()],
         user,
+        input: true,
         working_directory: WORKSPACE.to_owned(),
         hostname: Some(identity.name.to_string()),
         labels: labels.clone(),
@@ -135,7 +126,7 @@ pub fn workload(
         mounts: vec![
             link_mount(identity),
             Mount {
-                source: MountSource::Volume(identity.workspace_volume()),
+                volume: identity.workspace_volume(),
                 target: WORKSPACE.to_owned(),
                 copy_image_content: true,
                 labels,
@@ -156,7 +147,6 @@ pub fn supervisor(
     image: &str,
     network: Network,
 ) -> ContainerPlan {
-    let labels = identity.supervisor_labels(generation);
     ContainerPlan {
         name: identity.supervisor_name(generation),
         image: image.to_owned(),
@@ -165,22 +155,14 @@ pub fn supervisor(
             uid: SUPERVISOR_UID,
             gid: SUPERVISOR_UID,
         },
+        input: true,
         working_directory: "/".to_owned(),
         hostname: None,
-        labels: labels.clone(),
+        labels: identity.supervisor_labels(generation),
         network,
         name_servers: Vec::new(),
         sysctls: BTreeMap::new(),
-        mounts: vec![
-            link_mount(identity),
-            Mount {
-                source: MountSource::Private,
-                target: SUPERVISOR_DIRECTORY.to_owned(),
-                // Our image has an empty directory here, whose owner the volume takes over.
-                copy_image_content: true,
-                labels,
-            },
-        ],
+        mounts: vec![link_mount(identity)],
         read_only_root: true,
         cpu_millis: None,
         memory_bytes: None,
@@ -198,6 +180,7 @@ pub fn probe(namespace: &str, image_id: &str, unique: &str) -> ContainerPlan {
         image: image_id.to_owned(),
         entrypoint: vec!["/never-started".to_owned()],
         user: UserIds::DEFAULT,
+        input: false,
         working_directory: "/".to_owned(),
         hostname: None,
         labels,

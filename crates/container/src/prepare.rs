@@ -3,8 +3,9 @@
 
 use std::sync::Mutex;
 
+use bytes::Bytes;
 use futures_util::future::{join, join3};
-use openshell_core::bootstrap::{SUPERVISOR_DIRECTORY, SUPERVISOR_UID};
+use openshell_core::bootstrap::{RUNTIME_BINARY, SUPERVISOR_UID};
 use openshell_core::{ContainerId, Generation};
 use openshell_lifecycle::driver::{
     DriverError, DriverErrorKind, Permit, Prepared, Role, RunRequest,
@@ -117,7 +118,11 @@ impl<E: Engine> ContainerDriver<E> {
             self.make_supervisor(&identity, run, ground.user()),
         )
         .await;
-        Ok((workload?, supervisor?))
+        let (workload, workload_input) = workload?;
+        let (supervisor, supervisor_input) = supervisor?;
+        self.inputs
+            .put(&supervisor, (workload_input, supervisor_input));
+        Ok((workload, supervisor))
     }
 
     /// Looks at what the run is to stand on.
@@ -222,7 +227,7 @@ impl<E: Engine> ContainerDriver<E> {
         run: &RunRequest,
         ground: &Ground,
         new_workspace: bool,
-    ) -> Result<ContainerId, DriverError> {
+    ) -> Result<(ContainerId, E::Input), DriverError> {
         let id = match ground {
             Ground::Kept(id, _) => id.clone(),
             Ground::New(image, user) => {
@@ -236,19 +241,37 @@ impl<E: Engine> ContainerDriver<E> {
                 self.create(&plan, "the workload's container").await?
             }
         };
+        let new = matches!(ground, Ground::New(..));
+        if new || !self.has_runtime(&id).await? {
+            let archive = delivery::workload(&self.runtime, ground.user(), new_workspace)?;
+            self.engine
+                .put_archive(&id, delivery::WORKLOAD_DIRECTORY, archive)
+                .await
+                .map_err(|e| {
+                    if e.kind == EngineErrorKind::NotFound {
+                        return missing(&id);
+                    }
+                    e.doing("delivering the sandbox runtime")
+                })?;
+        }
         let mut bootstrap = run.sandbox_bootstrap.clone();
         bootstrap.supervisor_uid = SUPERVISOR_UID;
-        let archive = delivery::workload(&self.runtime, &bootstrap, ground.user(), new_workspace)?;
-        self.engine
-            .put_archive(&id, delivery::WORKLOAD_DIRECTORY, archive)
+        let input = self
+            .hand_over(&id, delivery::bootstrap(&bootstrap)?)
+            .await?;
+        Ok((id, input))
+    }
+
+    /// Whether a kept container holds the very runtime that we would deliver. Nobody inside can write there.
+    async fn has_runtime(&self, id: &ContainerId) -> Result<bool, DriverError> {
+        let held = self
+            .engine
+            .stat(id, RUNTIME_BINARY)
             .await
-            .map_err(|e| {
-                if e.kind == EngineErrorKind::NotFound {
-                    return missing(&id);
-                }
-                e.doing("delivering the sandbox runtime")
-            })?;
-        Ok(id)
+            .map_err(|e| e.doing("looking at the sandbox runtime"))?;
+        Ok(held.is_some_and(|file| {
+            file.size == self.runtime.len() && file.modified == i64::from(self.runtime.mark())
+        }))
     }
 
     async fn make_supervisor(
@@ -256,15 +279,23 @@ impl<E: Engine> ContainerDriver<E> {
         identity: &Identity,
         run: &RunRequest,
         workload: UserIds,
-    ) -> Result<ContainerId, DriverError> {
+    ) -> Result<(ContainerId, E::Input), DriverError> {
         let id = self.create_supervisor(identity, run.generation).await?;
         let mut bootstrap = run.supervisor_bootstrap.clone();
         bootstrap.workload_uid = workload.uid;
-        self.engine
-            .put_archive(&id, SUPERVISOR_DIRECTORY, delivery::supervisor(&bootstrap)?)
-            .await
-            .map_err(|e| e.doing("delivering the supervisor's bootstrap"))?;
-        Ok(id)
+        let input = self
+            .hand_over(&id, delivery::bootstrap(&bootstrap)?)
+            .await?;
+        Ok((id, input))
+    }
+
+    async fn hand_over(&self, id: &ContainerId, bytes: Bytes) -> Result<E::Input, DriverError> {
+        self.engine.attach_input(id, bytes).await.map_err(|e| {
+            if e.kind == EngineErrorKind::NotFound {
+                return missing(id);
+            }
+            e.doing("handing over a bootstrap")
+        })
     }
 
     /// Our image may have been pruned since it was last seen: then it is simply loaded again.

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use openshell_core::bootstrap::{RESERVED, SUPERVISOR_DIRECTORY};
+use openshell_core::bootstrap::RESERVED;
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind};
 use ring::digest::{Context, SHA256, digest};
 use serde_json::json;
@@ -94,13 +94,10 @@ impl SupervisorImage {
     }
 }
 
-/// The layer before and after the binary's bytes: mount points, then the binary.
+/// The layer before and after the binary's bytes: the mount point, then the binary.
 fn layer_frame(binary: &Binary) -> Result<(Bytes, Bytes), DriverError> {
     let head = Writer::default()
         .directory(relative(RESERVED), 0o755, ROOT)?
-        .directory("run", 0o755, ROOT)?
-        // The engine gives the private volume that is mounted here the same owner.
-        .directory(relative(SUPERVISOR_DIRECTORY), 0o700, SUPERVISOR)?
         .header(
             relative(ENTRYPOINT),
             tar::EntryType::Regular,

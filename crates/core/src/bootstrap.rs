@@ -1,5 +1,5 @@
-//! What each half of a sandbox is given before a run, and where it finds it. Written by the container core,
-//! read and unlinked by PID 1 of either container.
+//! What each half of a sandbox is given before a run, and where it finds it. The container core hands bootstraps over
+//! on standard input of PID 1 of either container; a file in the places named here is read first, and unlinked.
 
 use serde::{Deserialize, Serialize};
 

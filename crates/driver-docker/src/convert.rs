@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use bollard::container::PathStatResponse;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status,
     ContainerSummary as DockerSummary, ContainerSummaryStateEnum, CreateImageInfo, EventMessage,
@@ -9,10 +10,10 @@ use bollard::models::{
     MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum, SystemInfo, Volume,
 };
 use openshell_container::engine::{
-    ContainerFacts, ContainerStatus, ContainerSummary, EngineFacts, ImageFacts, Labels,
+    ContainerFacts, ContainerStatus, ContainerSummary, EngineFacts, FileFacts, ImageFacts, Labels,
     PullMessage, RawEvent, VolumeFacts,
 };
-use openshell_container::plan::{ContainerPlan, Mount, MountSource, Network};
+use openshell_container::plan::{ContainerPlan, Mount, Network};
 use openshell_container::{EngineError, EngineErrorKind};
 use openshell_core::{ContainerId, EngineId, Timestamp};
 use openshell_lifecycle::driver::EngineEventKind;
@@ -23,7 +24,9 @@ pub(crate) fn create_body(plan: &ContainerPlan) -> ContainerCreateBody {
         hostname: plan.hostname.clone(),
         user: Some(plan.user.to_string()),
         tty: Some(false),
-        open_stdin: Some(false),
+        open_stdin: Some(plan.input),
+        // Its end is passed on when we are done.
+        stdin_once: Some(plan.input),
         cmd: Some(Vec::new()),
         // An engine's health check would be an exec past every policy.
         healthcheck: Some(HealthConfig {
@@ -82,11 +85,7 @@ fn host_config(plan: &ContainerPlan) -> HostConfig {
 fn mount(mount: &Mount) -> DockerMount {
     DockerMount {
         target: Some(mount.target.clone()),
-        source: match &mount.source {
-            MountSource::Volume(name) => Some(name.clone()),
-            // A volume without a name of ours is removed with its container.
-            MountSource::Private => None,
-        },
+        source: Some(mount.volume.clone()),
         typ: Some(MountType::VOLUME),
         read_only: Some(false),
         volume_options: Some(MountVolumeOptions {
@@ -234,6 +233,15 @@ pub(crate) fn event(message: EventMessage) -> Option<RawEvent> {
         kind,
         time: Timestamp::from_nanosecond(i128::from(message.time_nano?)).ok()?,
         labels,
+    })
+}
+
+/// `None` for a time that cannot be read, which then is that of no file of ours.
+pub(crate) fn file(answer: PathStatResponse) -> Option<FileFacts> {
+    let modified: Timestamp = answer.modification_time.as_ref()?.parse().ok()?;
+    Some(FileFacts {
+        size: u64::try_from(answer.size).ok()?,
+        modified: modified.as_second(),
     })
 }
 

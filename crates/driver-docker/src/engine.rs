@@ -4,23 +4,27 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::auth::DockerCredentials;
+use bollard::container::AttachContainerResults;
 use bollard::errors::Error;
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{
-    CreateContainerOptions, CreateImageOptions, DownloadFromContainerOptions, EventsOptions,
-    ImportImageOptions, InspectContainerOptions, KillContainerOptions, ListContainersOptions,
-    ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions,
-    StopContainerOptions, UploadToContainerOptions, WaitContainerOptions,
+    AttachContainerOptions, ContainerArchiveInfoOptions, CreateContainerOptions,
+    CreateImageOptions, DownloadFromContainerOptions, EventsOptions, ImportImageOptions,
+    InspectContainerOptions, KillContainerOptions, ListContainersOptions, ListVolumesOptions,
+    RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions, StopContainerOptions,
+    UploadToContainerOptions, WaitContainerOptions,
 };
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use openshell_container::engine::{
-    ContainerFacts, ContainerSummary, EngineFacts, EventStream, ImageFacts, Labels, PullStream,
-    VolumeFacts,
+    ContainerFacts, ContainerSummary, EngineFacts, EventStream, FileFacts, ImageFacts, Labels,
+    PullStream, VolumeFacts,
 };
 use openshell_container::plan::ContainerPlan;
 use openshell_container::{Credentials, Engine, EngineError, EngineErrorKind};
 use openshell_core::{ContainerId, Timestamp};
 use openshell_lifecycle::driver::{ByteStream, DriverError};
+use tokio::io::AsyncWriteExt;
 
 use crate::client::Client;
 use crate::config::DockerConfig;
@@ -88,12 +92,13 @@ const fn is_exit(error: &Error) -> bool {
     matches!(error, Error::DockerContainerWaitError { .. })
 }
 
-fn body(tar: ByteStream) -> impl futures_util::Stream<Item = Result<bytes::Bytes, std::io::Error>> {
+fn body(tar: ByteStream) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> {
     tar.map_err(std::io::Error::other)
 }
 
 impl Engine for DockerEngine {
     const NAME: &'static str = "docker";
+    type Input = AttachContainerResults;
 
     async fn facts(&self) -> Result<EngineFacts, EngineError> {
         let docker = self.client.query().await?;
@@ -124,6 +129,28 @@ impl Engine for DockerEngine {
             );
         }
         Ok(ContainerId(made.id))
+    }
+
+    async fn attach_input(
+        &self,
+        id: &ContainerId,
+        bytes: Bytes,
+    ) -> Result<AttachContainerResults, EngineError> {
+        let options = AttachContainerOptions {
+            stream: true,
+            stdin: true,
+            ..AttachContainerOptions::default()
+        };
+        let docker = self.client.query().await?;
+        let attached = docker.attach_container(&id.0, Some(options)).await;
+        let mut attached = self.done(attached)?;
+        let written = async {
+            attached.input.write_all(&bytes).await?;
+            attached.input.shutdown().await
+        };
+        let written = written.await;
+        self.done(written.map_err(Error::from))?;
+        Ok(attached)
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), EngineError> {
@@ -211,6 +238,17 @@ impl Engine for DockerEngine {
                 "Docker ended a wait without an answer",
             )),
         }
+    }
+
+    async fn stat(&self, id: &ContainerId, path: &str) -> Result<Option<FileFacts>, EngineError> {
+        let options = ContainerArchiveInfoOptions {
+            path: path.to_owned(),
+        };
+        let docker = self.client.query().await?;
+        let answer = docker
+            .get_container_archive_info(&id.0, Some(options))
+            .await;
+        Ok(self.found(answer)?.and_then(convert::file))
     }
 
     async fn put_archive(

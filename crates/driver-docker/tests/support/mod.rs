@@ -47,7 +47,9 @@ pub fn helper() -> PathBuf {
     if modified(&target) >= modified(&source) {
         return target;
     }
-    let fresh = target.with_extension(uuid::Uuid::new_v4().simple().to_string());
+    // The compiler's intermediate files lie beside its output.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let fresh = directory.path().join("stand-in");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let status = Command::new(rustc)
         .args([
