@@ -61,7 +61,8 @@ pub(crate) fn explain_tls(error: &rustls::Error) -> String {
         Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
             "the gateway's certificate is not valid yet; is this machine's clock right?".to_owned()
         }
-        Error::InvalidCertificate(Bad::UnknownIssuer) => {
+        // A new authority under the old name: the signature does not fit.
+        Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
             "the gateway's certificate is not signed by the authority that we trust for it (ca.crt)"
                 .to_owned()
         }
