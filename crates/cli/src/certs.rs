@@ -1,12 +1,20 @@
 //! Certificates in words: what is wrong with one, and until when it is valid.
 
 use std::fs;
+use std::io::Read;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use x509_parser::pem::parse_x509_pem;
 
 use crate::clock;
+use crate::error::tls_error;
+use crate::registry::TlsFiles;
 
 /// When a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +56,39 @@ pub(crate) fn invalid_now(path: &Path) -> Option<String> {
             clock::rfc3339(v.from)
         )),
         Ok(_) => None,
+    }
+}
+
+/// How long a gateway may take to say what it thinks of our certificate.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether a gateway refuses our certificate, and in which words. After the handshake it either begins to
+/// speak or sends an alert; nothing is sent that an alert could be lost behind.
+pub(crate) fn refused(host: &str, port: u16, files: &TlsFiles) -> Option<String> {
+    let mut roots = rustls::RootCertStore::empty();
+    for ca in CertificateDer::pem_file_iter(&files.ca).ok()? {
+        roots.add(ca.ok()?).ok()?;
+    }
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(&files.cert).ok()?.collect();
+    let key = PrivateKeyDer::from_pem_file(&files.key).ok()?;
+    let mut config = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain.ok()?, key)
+        .ok()?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).ok()?;
+    let address = (name.to_str().as_ref(), port)
+        .to_socket_addrs()
+        .ok()?
+        .next()?;
+    let socket = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    let session = rustls::ClientConnection::new(Arc::new(config), name).ok()?;
+    let answer = rustls::StreamOwned::new(session, socket).read(&mut [0]);
+    let error = answer.err()?;
+    match tls_error(&error)? {
+        refusal @ rustls::Error::AlertReceived(_) => Some(explain_tls(refusal)),
+        _ => None,
     }
 }
 

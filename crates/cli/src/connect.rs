@@ -181,21 +181,26 @@ impl Gateway {
         })
     }
 
-    /// A failed call, in words. A connection that broke under a client certificate that is no longer valid
-    /// is told as what it is: the alert does not always arrive.
+    /// A failed call, in words. Why a gateway closed a connection over a certificate does not always come
+    /// through HTTP/2, so it is asked once more, below it.
     pub(crate) fn failed(&self, what: impl Into<String>, status: &tonic::Status) -> CliError {
         let error = CliError::rpc(what, status);
-        if error.exit == Exit::Unreachable
-            && let Some(files) = &self.target.tls
-            && let Some(why) = certs::invalid_now(&files.cert)
-        {
-            return CliError::new(Exit::Denied, error.what)
-                .why(why)
-                .hint("make new certificates on the gateway's host (`openshell-gateway generate-certs`) and register it again with `openshell gateway add`");
+        let broken = std::error::Error::source(status).is_some();
+        let Some(files) = self.target.tls.as_ref().filter(|_| broken) else {
+            return error;
+        };
+        let refused = || {
+            let uri = check_endpoint(&self.target.endpoint).ok()?;
+            certs::refused(uri.host()?, uri.port_u16().unwrap_or(443), files)
+        };
+        match certs::invalid_now(&files.cert).or_else(refused) {
+            Some(why) => CliError::new(Exit::Denied, error.what).why(why).hint(RENEW),
+            None => error,
         }
-        error
     }
 }
+
+const RENEW: &str = "make new certificates on the gateway's host (`openshell-gateway generate-certs`) and register it again with `openshell gateway add`";
 
 /// A fresh key that makes a mutation idempotent.
 pub(crate) fn request_id() -> String {

@@ -172,16 +172,7 @@ fn transport_cause(status: &Status) -> Option<Transport> {
     let source = status.source()?;
     Some(match tls_error(source) {
         Some(rustls::Error::AlertReceived(_)) => Transport::Refused,
-        _ if is_told_alert(source) => Transport::Refused,
         _ => Transport::Broken,
-    })
-}
-
-/// HTTP/2 passes an error of its connection on as text.
-fn is_told_alert(error: &(dyn StdError + 'static)) -> bool {
-    let io = find(error, |e| e.downcast_ref::<io::Error>());
-    io.is_some_and(|e| {
-        e.kind() == io::ErrorKind::InvalidData && e.to_string().starts_with("received fatal alert")
     })
 }
 
