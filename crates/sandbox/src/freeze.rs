@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::processes::{self, State, locked};
 use crate::sys;
@@ -107,21 +107,11 @@ impl Freezer {
         let _none = sys::signal_all(libc::SIGCONT);
     }
 
-    /// Runs `start` with nothing frozen meanwhile, or says no.
-    pub(crate) async fn while_thawed<T>(
-        &self,
-        start: impl Future<Output = T>,
-        bound: Duration,
-    ) -> Option<T> {
-        if self.is_frozen() {
-            return None;
-        }
-        let started = timeout(bound, start).await.ok()?;
-        // Frozen in the meantime: the newcomer was not there when everybody was stopped.
+    /// A process has been started: if everything was frozen meanwhile it was not there to be stopped.
+    pub(crate) fn catch_up(&self) {
         if self.is_frozen() {
             let _none = sys::signal_all(libc::SIGSTOP);
         }
-        Some(started)
     }
 }
 

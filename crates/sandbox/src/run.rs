@@ -77,6 +77,7 @@ pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
     let faults = locked(&runtime.posture).faults();
     if !faults.is_empty() {
         let text = format!("nothing will be started: {faults}");
+        crate::complain(&text);
         runtime.control.log("error", "sandbox", text, &[]);
     }
     sys::trim_heap();
@@ -138,6 +139,7 @@ async fn finish(
                 // Whoever stops us now gets what he wants at once.
                 Some(order) = stops.recv() => drop(order.done.send(())),
             }
+            settle().await;
             let _none = sys::signal_all(libc::SIGKILL);
             exit.code
         }
@@ -154,15 +156,24 @@ async fn finish(
             if runtime.main.exit().is_some() {
                 let _late = timeout(REPORT_STOPPED, told).await;
             }
+            settle().await;
             status(runtime)
         }
         Ending::Abandoned(why) => {
             locked(&runtime.session).terminal = true;
             let text = format!("{why}; the workload is ended");
+            crate::complain(&text);
             runtime.control.log("error", "sandbox", text, &[]);
             stop(runtime, runtime.bootstrap.stop_grace).await;
             status(runtime)
         }
+    }
+}
+
+/// Lets what has been said reach the socket: with one thread each of its hands on the way gets its turn.
+async fn settle() {
+    for _turn in 0..64 {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -65,6 +65,11 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// The launcher, or what is missing for it.
     pub(crate) fn launcher(&self) -> Result<&Launcher, Status> {
+        if locked(&self.session).terminal {
+            return Err(Status::failed_precondition(
+                "the sandbox session is terminal",
+            ));
+        }
         let faults = locked(&self.posture).faults();
         if !faults.is_empty() {
             return Err(Status::failed_precondition(format!(

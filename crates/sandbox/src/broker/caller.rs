@@ -1,9 +1,10 @@
 //! Who made a call, and what it said: read from `/proc` while the caller is held.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Ancestors beyond this are not named.
 const MAX_ANCESTORS: usize = 16;
@@ -52,13 +53,59 @@ pub(super) fn parent_in(stat: &str) -> Option<i32> {
         .ok()
 }
 
-/// Where a path of the caller leads, symbolic links followed; `None` if it leads nowhere.
+/// Symbolic links beyond this are a loop, as for the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Where a path leads for the caller, symbolic links followed one by one: what `/proc/self` is depends on who asks.
+/// `None` if it leads nowhere.
 pub(super) fn resolve(pid: i32, path: &Path) -> Option<PathBuf> {
-    let absolute = if path.is_absolute() {
-        path.to_owned()
+    let mut done = if path.is_absolute() {
+        PathBuf::from("/")
     } else {
-        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-        cwd.join(path)
+        std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?
     };
-    std::fs::canonicalize(absolute).ok()
+    let mut rest: Vec<OsString> = steps(path);
+    let mut links = 0;
+    while let Some(step) = rest.pop() {
+        if step == ".." {
+            done.pop();
+            continue;
+        }
+        if done == Path::new("/proc") && step == "self" {
+            done.push(pid.to_string());
+            continue;
+        }
+        if done == Path::new("/proc") && step == "thread-self" {
+            done.extend([&pid.to_string(), "task", &pid.to_string()]);
+            continue;
+        }
+        done.push(step);
+        if !std::fs::symlink_metadata(&done).ok()?.is_symlink() {
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return None;
+        }
+        let target = std::fs::read_link(&done).ok()?;
+        if target.is_absolute() {
+            done = PathBuf::from("/");
+        } else {
+            done.pop();
+        }
+        rest.extend(steps(&target));
+    }
+    Some(done)
+}
+
+/// The steps of a path, last first.
+fn steps(path: &Path) -> Vec<OsString> {
+    path.components()
+        .rev()
+        .filter_map(|c| match c {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect()
 }

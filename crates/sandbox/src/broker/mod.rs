@@ -135,6 +135,8 @@ fn decide(call: &Notification) -> Verdict {
 fn unix(pid: i32, path: &Path) -> Answer {
     match caller::resolve(pid, path) {
         Some(real) if real.starts_with(RESERVED) => Answer::Fail(libc::EACCES),
-        _ => Answer::Continue,
+        Some(_) => Answer::Continue,
+        // Said by us: it might lead somewhere a moment later.
+        None => Answer::Fail(libc::ENOENT),
     }
 }

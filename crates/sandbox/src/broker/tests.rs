@@ -2,6 +2,8 @@
 
 use super::address::{Destination, parse};
 use super::caller::{memory, parent_in};
+use std::path::PathBuf;
+
 use super::*;
 
 fn v4(ip: [u8; 4], port: u16) -> Vec<u8> {
@@ -86,9 +88,34 @@ fn memory_is_copied_through_proc() {
 }
 
 #[test]
-fn the_reserved_tree_is_refused_by_any_road() {
-    let pid = i32::try_from(std::process::id()).unwrap();
-    let road = caller::resolve(pid, Path::new("/proc/self/../self/cwd")).unwrap();
-    assert_eq!(road, std::env::current_dir().unwrap());
-    assert_eq!(unix(pid, Path::new("/nowhere/at/all")), Answer::Continue);
+fn a_path_leads_where_it_leads_for_the_caller() {
+    let mut other = std::process::Command::new("/bin/sleep")
+        .arg("100")
+        .current_dir("/usr")
+        .spawn()
+        .unwrap();
+    let pid = i32::try_from(other.id()).unwrap();
+    let links = tempfile::tempdir().unwrap();
+    let link = |name: &str, to: &str| {
+        let path = links.path().join(name);
+        std::os::unix::fs::symlink(to, &path).unwrap();
+        path
+    };
+    let roads = [
+        PathBuf::from("bin"),
+        PathBuf::from("/proc/self/cwd/bin"),
+        PathBuf::from("/proc/thread-self/cwd/../usr/./bin"),
+        link("a", "/proc/self/cwd").join("bin"),
+        link("b", "a/bin"),
+    ];
+    for road in roads {
+        let real = caller::resolve(pid, &road);
+        assert_eq!(real, Some(PathBuf::from("/usr/bin")), "{road:?}");
+    }
+    let endless = link("c", "c");
+    assert_eq!(caller::resolve(pid, &endless), None);
+    assert_eq!(unix(pid, &endless), Answer::Fail(libc::ENOENT));
+    assert_eq!(unix(pid, Path::new("/usr/bin")), Answer::Continue);
+    other.kill().unwrap();
+    other.wait().unwrap();
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use openshell_proto::link::{Exit, ProcessSpec};
 use rustix::process::Signal;
+use tokio::time::timeout;
 use tonic::Status;
 
 use crate::clock;
@@ -50,6 +51,11 @@ pub(crate) async fn start(
 ) -> Result<Result<(Started, Ours), Refusal>, Status> {
     command::check(spec).map_err(|e| Status::invalid_argument(e.to_string()))?;
     let launcher = runtime.launcher()?;
+    if runtime.freezer.is_frozen() {
+        return Err(Status::unavailable(
+            "the sandbox is frozen; try again when its supervisor lets it go on",
+        ));
+    }
     let plan = match command::plan(spec, &runtime.base) {
         Ok(plan) => plan,
         Err(refusal) => return Ok(Err(refusal)),
@@ -61,11 +67,12 @@ pub(crate) async fn start(
     };
     let (ours, theirs) =
         ends.map_err(|e| Status::resource_exhausted(format!("no pipe or terminal left: {e}")))?;
-    let started = launcher.start(plan, theirs, spec.tty);
-    match runtime.freezer.while_thawed(started, START_BOUND).await {
-        Some(started) => Ok(started.map(|started| (started, ours))),
-        None => Err(Status::unavailable(
-            "the sandbox is frozen; try again when its supervisor is connected",
+    let started = timeout(START_BOUND, launcher.start(plan, theirs, spec.tty)).await;
+    runtime.freezer.catch_up();
+    match started {
+        Ok(started) => Ok(started.map(|started| (started, ours))),
+        Err(_) => Err(Status::deadline_exceeded(
+            "the process was not started within 30 s; the sandbox is overloaded",
         )),
     }
 }

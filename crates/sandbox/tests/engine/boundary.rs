@@ -127,6 +127,8 @@ async fn the_reserved_tree_and_everything_not_granted_is_out_of_reach() {
         "/.openshell/bin/openshell-sandbox --version",
         "cat /proc/1/root/.openshell/bin/openshell-sandbox",
         "nc local:/.openshell/link/3.sock </dev/null",
+        "cd /.openshell/link && nc local:3.sock </dev/null",
+        "cd /.openshell/link && nc local:/proc/self/cwd/3.sock </dev/null",
         "echo x > /etc/x",
         "echo x > /x",
         "mkdir /new",

@@ -116,7 +116,9 @@ async fn a_terminal_has_a_size_a_job_and_an_end() {
     };
     let mut shell = link.exec(spec).await;
     shell
-        .say(Input::Stdin("stty size; tty; echo 1$((1+1))3\n".into()))
+        .say(Input::Stdin(
+            "stty size; tty; : > /dev/tty && echo 1$((1+1))3\n".into(),
+        ))
         .await;
     let seen = shell.until("123").await;
     assert!(
