@@ -13,6 +13,7 @@ mod sandbox;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::serve::ListenerExt as _;
 use openshell_api::auth::{AuthConfig, PeerIdentity};
 use openshell_api::session::{SessionConfig, SessionHub, service};
 use openshell_api::{Api, ApiConfig, router};
@@ -193,6 +194,8 @@ impl Gateway {
 async fn serve(tasks: &mut JoinSet<()>, app: axum::Router) -> Channel {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    // Small frames wait for no acknowledgement, as on the real listener.
+    let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
     tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
     Endpoint::from_shared(format!("http://{address}"))
         .unwrap()

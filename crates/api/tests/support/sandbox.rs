@@ -184,9 +184,8 @@ async fn exec(spec: ProcessSpec, mut inputs: Inputs, out: &Outputs) {
             };
             match input {
                 process_input::Input::Stdin(data) => {
-                    if out.send(stdout(data)).await.is_err() {
-                        return;
-                    }
+                    // Nobody listens any more: the end of the input will say so.
+                    let _ = out.send(stdout(data)).await;
                 }
                 process_input::Input::StdinClosed(_) => break exit(0, ""),
                 process_input::Input::Signal(n) => break exit(128 + n, ""),
