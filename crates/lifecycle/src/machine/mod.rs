@@ -24,7 +24,7 @@
 //!    Remove: from everywhere, by delete; leads out of existence.
 //! ```
 //!
-//! A step changes the state by one input and then asks [`drive`] for the next engine call: there is at most one
+//! A step changes the state by one input and then asks `drive` for the next engine call: there is at most one
 //! in flight that changes something, and its outcome comes back with its ticket. What speaks of another run, or
 //! of a call that was given up, changes nothing.
 

@@ -28,8 +28,14 @@ pub(super) fn on_waited(
     outcome: &WaitOutcome,
 ) {
     turn.s.watching.remove(waited);
-    if incarnation(turn.run(), role).as_ref() != Some(waited) {
-        turn.say(Verdict::Stale, "it speaks of an earlier run");
+    let present = incarnation(turn.run(), role);
+    if present.as_ref() != Some(waited) {
+        let note = if present.is_some() {
+            "it speaks of an earlier run"
+        } else {
+            "that run is over"
+        };
+        turn.say(Verdict::Stale, note);
         return;
     }
     match (outcome, &turn.s.course) {
@@ -86,8 +92,12 @@ pub(super) fn on_event(turn: &mut Turn<'_>, event: &EngineEvent) {
         return;
     }
     if recorded.as_ref() != Some(&event.container) {
-        // A copy of our labels has no authority (L14); neither has an earlier run's supervisor (L3).
-        if event.kind != EngineEventKind::Started {
+        // A copy of our labels has no authority (L14); neither has an earlier run's supervisor (L3), whose removal
+        // is our own doing.
+        if !matches!(
+            event.kind,
+            EngineEventKind::Started | EngineEventKind::Removed
+        ) {
             turn.say(Verdict::Stale, "not a container of the present run");
         }
         return;
@@ -322,7 +332,16 @@ pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor_first: bool) {
         unwatched: turn.s.adopting || !turn.s.unseen.is_empty(),
         supervisor_first,
     });
-    settle::settle(turn, end);
+    let not_startable = turn
+        .s
+        .reported
+        .as_ref()
+        .is_some_and(|r| !r.error.is_empty());
+    if not_startable && !started {
+        settle::never_ran(turn, end);
+    } else {
+        settle::settle(turn, end);
+    }
 }
 
 pub(super) fn supervisor_lost(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {

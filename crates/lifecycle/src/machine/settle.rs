@@ -46,16 +46,9 @@ pub(super) fn contain(turn: &mut Turn<'_>, end: End) {
     );
 }
 
-/// A run that could not be started. What a failed create has made is removed again (L13).
+/// A run that could not be started.
 pub(super) fn start_failed(turn: &mut Turn<'_>, permanent: bool, reason: Reason, message: String) {
-    let life = &turn.s.record.life;
-    let first = life
-        .operation
-        .as_ref()
-        .is_some_and(|o| o.kind == OperationKind::Create)
-        && life.run.as_ref().is_none_or(|r| r.main_started.is_none())
-        && life.last_exit.is_none();
-    contain(
+    never_ran(
         turn,
         End {
             cause: Cause::StartFailed { permanent },
@@ -64,8 +57,23 @@ pub(super) fn start_failed(turn: &mut Turn<'_>, permanent: bool, reason: Reason,
             message,
         },
     );
+}
+
+/// A run whose main process never ran. What a failed create has made is removed again (L13).
+pub(super) fn never_ran(turn: &mut Turn<'_>, end: End) {
+    let life = &turn.s.record.life;
+    let creating = life
+        .operation
+        .as_ref()
+        .is_some_and(|o| o.kind == OperationKind::Create);
+    let first = life
+        .last_exit
+        .as_ref()
+        .is_none_or(|e| e.generation == life.generation);
+    let nothing = life.run.as_ref().is_none_or(|r| r.main_started.is_none());
+    contain(turn, end);
     if let Course::Halt(halt) = &mut turn.s.course {
-        halt.scrub = first;
+        halt.scrub = creating && first && nothing;
     }
 }
 

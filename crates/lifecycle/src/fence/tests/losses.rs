@@ -26,9 +26,24 @@ async fn main_that_ends_with_0_completes_and_a_start_runs_it_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn main_that_could_not_start_says_why() {
+async fn main_that_could_not_start_says_why_and_a_failed_create_leaves_nothing() {
     let h = Harness::new().await;
-    let id = h.ready("a", RestartPolicy::Never).await;
+    h.mute_supervisors();
+    let id = h
+        .create("a", RestartPolicy::Never)
+        .await
+        .expect("created")
+        .meta
+        .id;
+    h.until(id, "launched", |r| {
+        r.life.condition.reason == Reason::SupervisorNotConnected
+    })
+    .await;
+    let generation = h.record(id).life.generation;
+    h.fence
+        .session_opened(hello(id, generation, instance(5), MainReport::NotStarted))
+        .await
+        .expect("accepted");
     let now = h.environment.now();
     let why = "no such file: /bin/nope".to_owned();
     h.say(id, SessionEvent::MainExited(127, now, why)).await;
@@ -36,6 +51,8 @@ async fn main_that_could_not_start_says_why() {
     let failed = h.phase(id, Phase::Error).await;
     assert_eq!(failed.life.condition.reason, Reason::MainProcessFailed);
     assert!(failed.life.condition.message.contains("/bin/nope"));
+    assert_eq!(failed.life.last_exit.as_ref().map(|e| e.code), Some(127));
+    assert_eq!(h.driver.containers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
