@@ -71,4 +71,4 @@ fn parent(path: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -146,6 +146,9 @@ impl Claim {
 
     /// Likewise for a volume.
     pub fn fits_volume(&self, namespace: &str, name: &str) -> bool {
+        if self.role != Role::Workload {
+            return false;
+        }
         let Some(rest) = name.strip_prefix(&format!("openshell-{namespace}--")) else {
             return false;
         };

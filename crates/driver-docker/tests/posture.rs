@@ -1,5 +1,7 @@
 //! What the engine itself says about a running pair: isolation as promised, whatever the plan said.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod support;
 
 use bollard::Docker;

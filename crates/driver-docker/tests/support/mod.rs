@@ -5,6 +5,7 @@
     unreachable_pub,
     reason = "each test file uses a part of it"
 )]
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
