@@ -38,6 +38,9 @@ pub(crate) struct Shared<D> {
     pub(super) closing: CancellationToken,
     /// The time for that is up.
     pub(super) abandon: CancellationToken,
+    /// The gateway is killed.
+    #[cfg(test)]
+    killed: CancellationToken,
     /// Every task of this fence.
     pub(super) tasks: TaskTracker,
 }
@@ -79,8 +82,16 @@ impl<D: ComputeDriver> Fence<D> {
             restoring,
             closing: CancellationToken::new(),
             abandon: CancellationToken::new(),
+            #[cfg(test)]
+            killed: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
+    }
+
+    /// Ends every task of the fence where it stands, as a SIGKILL would.
+    #[cfg(test)]
+    pub(crate) fn kill(&self) {
+        self.0.killed.cancel();
     }
 
     async fn ask<T>(
@@ -151,6 +162,13 @@ impl<D: ComputeDriver> Shared<D> {
         move_gauge(None, Some(record.life.phase));
         self.index.tick();
         let cell = Cell::new(Arc::clone(self), state, published, received, missed);
+        #[cfg(test)]
+        self.tasks.spawn(
+            self.killed
+                .clone()
+                .run_until_cancelled_owned(cell.live(first, effects)),
+        );
+        #[cfg(not(test))]
         self.tasks.spawn(cell.live(first, effects));
     }
 }

@@ -3,4 +3,5 @@
 mod commands;
 mod harness;
 mod losses;
+mod races;
 mod restores;

@@ -356,7 +356,7 @@ pub(super) fn supervisor_lost(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
     let code = exit.map_or_else(String::new, |e| format!(" with {}", e.code));
     if turn.s.course != Course::Run {
         let message = format!("the supervisor ended{code} before it came into session");
-        settle::start_failed(turn, false, Reason::ControlSupervisorStartFailed, message);
+        settle::session_failed(turn, message);
     } else if turn.s.unseen.contains(&Role::Workload) {
         // The engine was out of sight: what became of the other half decides what this means.
         prove::enter(turn);

@@ -59,6 +59,24 @@ pub(super) fn start_failed(turn: &mut Turn<'_>, permanent: bool, reason: Reason,
     );
 }
 
+/// A supervisor that did not come into session. Of a run that was found rather than made, that is a loss, which
+/// is relaunched as a new run.
+pub(super) fn session_failed(turn: &mut Turn<'_>, message: String) {
+    if turn.s.adopting {
+        contain(
+            turn,
+            End {
+                cause: Cause::Infrastructure,
+                exit: None,
+                reason: Reason::ControlSupervisorExited,
+                message,
+            },
+        );
+    } else {
+        start_failed(turn, false, Reason::ControlSupervisorStartFailed, message);
+    }
+}
+
 /// A run whose main process never ran. What a failed create has made is removed again (L13).
 pub(super) fn never_ran(turn: &mut Turn<'_>, end: End) {
     let life = &turn.s.record.life;

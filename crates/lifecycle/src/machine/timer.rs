@@ -43,14 +43,10 @@ fn deadline(turn: &mut Turn<'_>) {
     match turn.s.course.clone() {
         Course::Bring(Stage::Session) => {
             let seconds = turn.context.config.session_window.as_secs();
-            settle::start_failed(
-                turn,
-                false,
-                Reason::ControlSupervisorStartFailed,
-                format!(
-                    "it was not ready within {seconds} s: its supervisor did not come into session, or its main process was not started"
-                ),
+            let message = format!(
+                "it was not ready within {seconds} s: its supervisor did not come into session, or its main process was not started"
             );
+            settle::session_failed(turn, message);
         }
         Course::Bring(_) | Course::Prove(_) => {
             let seconds = turn.context.config.provisioning.as_secs();
