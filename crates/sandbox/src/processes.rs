@@ -60,10 +60,16 @@ pub(crate) fn alive() -> usize {
     list().iter().filter(|(_, s)| *s != State::Dead).count()
 }
 
+struct Child {
+    ended: oneshot::Sender<Ended>,
+    /// It leads a session with a terminal.
+    terminal: bool,
+}
+
 /// The processes that the launcher started and that somebody waits for. Whoever else ends is an orphan and is
 /// reaped without a word.
 pub(crate) struct Registry {
-    children: Mutex<HashMap<i32, oneshot::Sender<Ended>>>,
+    children: Mutex<HashMap<i32, Child>>,
     /// The launcher has finished a start, so that a pass which it held up can be made.
     started: Notify,
     /// Grows with every reaped process.
@@ -83,13 +89,14 @@ impl Registry {
     /// Starts a process and registers it in one step, so that it cannot be reaped in between.
     pub(crate) fn start<E>(
         &self,
+        terminal: bool,
         spawn: impl FnOnce() -> Result<i32, E>,
     ) -> Result<(i32, oneshot::Receiver<Ended>), E> {
         let started = {
             let mut children = locked(&self.children);
             spawn().map(|pid| {
-                let (tx, rx) = oneshot::channel();
-                children.insert(pid, tx);
+                let (ended, rx) = oneshot::channel();
+                children.insert(pid, Child { ended, terminal });
                 (pid, rx)
             })
         };
@@ -112,6 +119,16 @@ impl Registry {
         sent.is_ok()
     }
 
+    /// Hangs up every terminal: an interactive shell ignores TERM, but not this.
+    pub(crate) fn hang_up(&self) {
+        let children = locked(&self.children);
+        for (pid, _) in children.iter().filter(|(_, child)| child.terminal) {
+            if let Some(leader) = Pid::from_raw(*pid) {
+                let _gone = rustix::process::kill_process_group(leader, Signal::HUP);
+            }
+        }
+    }
+
     /// Changes whenever something was reaped.
     pub(crate) fn reaped(&self) -> watch::Receiver<u64> {
         self.reaped.subscribe()
@@ -132,7 +149,7 @@ impl Registry {
         while let Ok(Some((pid, ended))) = wait_any(options) {
             count += 1;
             if let Some(waiting) = children.remove(&pid) {
-                let _nobody = waiting.send(ended);
+                let _nobody = waiting.ended.send(ended);
             }
         }
         drop(children);

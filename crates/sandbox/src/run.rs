@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openshell_proto::link::Exit;
-use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -186,9 +185,7 @@ fn status(runtime: &Runtime) -> i32 {
 async fn stop(runtime: &Arc<Runtime>, grace: Duration) {
     let mut reaped = runtime.registry.reaped();
     if !grace.is_zero() {
-        if let Some((pid, true)) = runtime.main.running() {
-            runtime.registry.signal(pid, Signal::HUP, true);
-        }
+        runtime.registry.hang_up();
         let _none = sys::signal_all(libc::SIGTERM);
         runtime.freezer.release();
     }

@@ -99,12 +99,10 @@ impl Control {
                     let _gone = waiting.send(answer);
                 }
             }
-            Some(In::ExitAck(_)) => {
-                if inner.exit.is_some() {
-                    self.acknowledged.send_replace(true);
-                }
+            Some(In::ExitAck(_)) if inner.exit.is_some() => {
+                self.acknowledged.send_replace(true);
             }
-            None => {}
+            Some(In::ExitAck(_)) | None => {}
         }
     }
 

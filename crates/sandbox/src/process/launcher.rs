@@ -92,7 +92,7 @@ impl Launcher {
         stdio: Theirs,
         terminal: bool,
     ) -> Result<Started, Refusal> {
-        let gone = |_| Refusal {
+        let gone = || Refusal {
             code: 126,
             message: "the launcher has ended".to_owned(),
         };
@@ -103,8 +103,8 @@ impl Launcher {
             terminal,
             reply,
         };
-        self.0.send(order).await.map_err(|e| gone(drop(e)))?;
-        answer.await.map_err(|e| gone(drop(e)))?
+        self.0.send(order).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
     }
 }
 
@@ -163,7 +163,7 @@ fn install(program: &[sys::Instruction]) -> Result<(std::os::fd::OwnedFd, &'stat
 /// Not what was asked for, but what a process of its own sees.
 fn measure(registry: &Registry, mode: &str) -> Result<Vec<Property>, String> {
     let mut seen = Err(std::io::Error::other("not probed"));
-    let _never_started = registry.start(|| {
+    let _never_started = registry.start(false, || {
         // Under the registry's lock, so that the reaper leaves the probe to us.
         seen = sys::connect_in_child(PROOF.0, PROOF.1);
         Err::<i32, ()>(())
@@ -208,7 +208,7 @@ fn serve(mut orders: mpsc::Receiver<Order>, registry: &Registry) {
             reply,
         } = order;
         let started = registry
-            .start(|| spawn(&plan, stdio, terminal))
+            .start(terminal, || spawn(&plan, stdio, terminal))
             .map(|(pid, ended)| Started { pid, ended });
         if let Err(Ok(orphan)) = reply.send(started) {
             // Whoever asked has gone: nobody would ever end it.

@@ -111,6 +111,11 @@ pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<M
     let first = {
         let mut known = locked(&main.spec);
         match &*known {
+            None if runtime.freezer.is_frozen() => {
+                return Err(Status::unavailable(
+                    "the sandbox is frozen; main is started when it goes on",
+                ));
+            }
             None => {
                 *known = Some(spec.clone());
                 main.state.send_replace(State::Starting);
@@ -142,6 +147,8 @@ pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<M
 async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
     let main = &runtime.main;
     let failed = |exit: Exit| {
+        let text = format!("main was not started: {}", exit.error);
+        runtime.control.log("error", "main", text, &[]);
         let note = format!("openshell: {}\n", exit.error);
         async move {
             main.output.write(Source::Stderr, Bytes::from(note)).await;
@@ -169,6 +176,8 @@ async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
         stderr,
     } = ours;
     locked(&main.input).end = Some(stdin);
+    let text = format!("main was started as process {pid}");
+    runtime.control.log("info", "main", text, &[]);
     main.state.send_replace(State::Running(Running {
         pid,
         started: Some(clock::stamp()),
@@ -193,6 +202,12 @@ async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
     main.output.close();
     locked(&main.input).end = None;
     if let Ok(ended) = ended {
+        let text = format!("main has ended with code {}", ended.code);
+        let fields = [
+            ("code", ended.code.to_string()),
+            ("signal", ended.signal.to_string()),
+        ];
+        runtime.control.log("info", "main", text, &fields);
         main.state.send_replace(State::Exited(process::exit(ended)));
     }
 }
@@ -246,7 +261,7 @@ pub(crate) async fn attach(
     let mut follower = main.output.follow(start.replay);
     let holder = start.want_stdin.then(|| claim(main)).flatten();
     // Output of a main that was never started is that of one that will be.
-    let (pid, terminal) = main.running().unwrap_or_default();
+    let pid = main.running().map_or(0, |(pid, _)| pid);
     let begun = ProcessStarted {
         pid,
         stdin_owner: holder.is_some(),
@@ -269,7 +284,7 @@ pub(crate) async fn attach(
         }
         Some(main.ended().await)
     };
-    let feed = feed(&runtime, holder, terminal, input);
+    let feed = feed(&runtime, holder, input);
     let exit = tokio::select! {
         exit = copy => exit,
         () = async { feed.await; std::future::pending().await } => return,
@@ -280,16 +295,11 @@ pub(crate) async fn attach(
     }
 }
 
-async fn feed(
-    runtime: &Runtime,
-    holder: Option<Holder<'_>>,
-    terminal: bool,
-    mut input: Streaming<ProcessInput>,
-) {
+async fn feed(runtime: &Runtime, holder: Option<Holder<'_>>, mut input: Streaming<ProcessInput>) {
     while let Ok(Some(message)) = input.message().await {
         // Whoever only reads may neither write nor signal.
         let Some(_mine) = &holder else { continue };
-        let Some((pid, _)) = runtime.main.running() else {
+        let Some((pid, terminal)) = runtime.main.running() else {
             continue;
         };
         let mut end = locked(&runtime.main.input).end.clone();

@@ -14,7 +14,7 @@ fn states_are_read_behind_any_name() {
 fn a_start_in_progress_is_not_reaped_away_from_its_waiter() {
     let registry = Registry::new();
     let (pid, mut ended) = registry
-        .start(|| {
+        .start(false, || {
             let child = std::process::Command::new("/bin/false").spawn()?;
             // Would take the lock that `start` holds.
             registry.reap();

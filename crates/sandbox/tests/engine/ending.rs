@@ -65,6 +65,13 @@ async fn an_interactive_shell_does_not_make_a_stop_slow() {
     .await;
     let mut main = link.attach_main(true, true).await;
     main.until("$").await;
+    let spec = ProcessSpec {
+        tty: true,
+        login_shell: true,
+        ..ProcessSpec::default()
+    };
+    let mut second = link.exec(spec).await;
+    second.until("$").await;
     let begun = Instant::now();
     link.client
         .stop(StopRequest {

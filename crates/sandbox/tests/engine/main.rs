@@ -7,4 +7,5 @@ mod boundary;
 mod ending;
 mod link;
 mod processes;
+mod size;
 mod support;

@@ -163,6 +163,30 @@ async fn input_has_a_real_end_and_a_caller_that_goes_takes_its_process_with_it()
 }
 
 #[tokio::test]
+async fn output_that_nobody_reads_holds_up_its_own_process_only() {
+    let sandbox = Sandbox::start();
+    let mut link = sandbox.attach("a").await;
+    let mut unread = Vec::new();
+    for _ in 0..5 {
+        unread.push(link.exec(argv(&["cat", "/dev/zero"])).await);
+    }
+    let mut stuck = link.exec(argv(&["sleep", "1000"])).await;
+    let full = stuck.input.take().unwrap();
+    let piece = || crate::support::input(Input::Stdin(vec![0; 48 * 1024].into()));
+    // Until nothing more fits anywhere on the way.
+    let quiet = Duration::from_millis(300);
+    while let Ok(sent) = tokio::time::timeout(quiet, full.send(piece())).await {
+        sent.unwrap();
+    }
+    let begun = std::time::Instant::now();
+    assert_eq!(link.sh("echo through").await.out(), "through");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    let peak = link.sh("grep VmHWM /proc/1/status").await.out();
+    let kib: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kib < 32 * 1024, "{peak}");
+}
+
+#[tokio::test]
 async fn a_background_process_does_not_hold_an_exec_open() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
