@@ -58,7 +58,11 @@ pub async fn authenticate(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refusal) => refusal.into_http(),
+        Err(refusal) => {
+            let path: String = request.uri().path().chars().take(128).collect();
+            tracing::info!(path, why = refusal.message(), "call refused");
+            refusal.into_http()
+        }
     }
 }
 

@@ -333,7 +333,7 @@ async fn what_is_not_built_says_so() {
         .await
         .unwrap_err();
     assert_eq!(e.code(), Code::Unimplemented);
-    assert!(e.message().contains("list_providers"));
+    assert!(e.message().contains("ListProviders"));
     let frames = tokio_stream::iter([api::RelayFrame::default()]);
     let e = g.user().relay_stream(frames).await.unwrap_err();
     assert_eq!(e.code(), Code::Unimplemented);

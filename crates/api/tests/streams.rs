@@ -414,7 +414,7 @@ async fn a_watch_resumes_after_its_cursor_and_refuses_one_that_it_cannot_honour(
     let e = watch(&g, follow(&cursor)).await.unwrap_err();
     assert_eq!(e.code(), Code::InvalidArgument);
     // So many lines later, what followed the cursor is no longer kept.
-    let id = event_of(&g);
+    let id = id_of(&g);
     for _ in 0..3000 {
         g.hub.log(id, link::LogLine::default());
     }
@@ -422,7 +422,7 @@ async fn a_watch_resumes_after_its_cursor_and_refuses_one_that_it_cannot_honour(
     assert_eq!(e.code(), Code::OutOfRange);
 }
 
-fn event_of(g: &Gateway) -> openshell_core::SandboxId {
+fn id_of(g: &Gateway) -> openshell_core::SandboxId {
     use openshell_lifecycle::LifecycleFence as _;
     g.fence.list()[0].meta.id
 }

@@ -9,8 +9,22 @@ pub(super) fn refuse(method: &str) -> Status {
     status::error(
         Code::Unimplemented,
         "UNIMPLEMENTED",
-        format!("{method} is not built yet in this version of the gateway"),
+        format!(
+            "{} is not built yet in this version of the gateway",
+            public(method)
+        ),
     )
+}
+
+/// `list_providers` as the contract has it: `ListProviders`.
+fn public(method: &str) -> String {
+    method
+        .split('_')
+        .flat_map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            [first.to_ascii_uppercase(), rest.to_owned()]
+        })
+        .collect()
 }
 
 /// Methods of an `async_trait` that answer UNIMPLEMENTED. Written as the attribute would expand them, because
