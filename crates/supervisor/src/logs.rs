@@ -46,6 +46,8 @@ impl LogBuffer {
             line.message.truncate(end);
             line.message.push('…');
         }
+        disarm(&mut line.message);
+        line.fields.values_mut().for_each(disarm);
         let size = line.encoded_len();
         let mut ring = self.lock();
         ring.bytes += size;
@@ -97,6 +99,23 @@ impl LogBuffer {
     /// Waits until there may be a batch.
     pub(crate) async fn more(&self) {
         self.more.notified().await;
+    }
+}
+
+/// Names and paths in a line are the agent's to choose, and a line ends up on somebody's terminal.
+fn disarm(text: &mut String) {
+    if text.contains(char::is_control) {
+        *text = text
+            .chars()
+            .flat_map(|c| {
+                let (plain, escaped) = if c.is_control() && c != '\t' {
+                    (None, Some(c.escape_default()))
+                } else {
+                    (Some(c), None)
+                };
+                plain.into_iter().chain(escaped.into_iter().flatten())
+            })
+            .collect();
     }
 }
 

@@ -71,3 +71,10 @@ fn what_waits_is_bounded_in_bytes_and_a_long_message_is_cut_at_a_character() {
     assert!(all[1].ends_with('…'));
     assert!(all[1].len() < 9000);
 }
+
+#[test]
+fn control_characters_do_not_reach_a_terminal() {
+    let logs = LogBuffer::default();
+    logs.push(line("a\tb\u{1b}[2Jc\nd".to_owned()));
+    assert_eq!(drain(&logs), ["a\tb\\u{1b}[2Jc\\nd"]);
+}

@@ -4,6 +4,7 @@
 mod binary;
 mod gateway;
 mod link;
+mod manners;
 mod pair;
 mod relays;
 mod sandbox;
