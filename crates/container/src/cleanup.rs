@@ -3,11 +3,11 @@
 
 use futures_util::future::{join, join_all};
 use openshell_core::{ContainerId, Generation, SandboxId};
-use openshell_lifecycle::driver::{Containers, DriverError, DriverErrorKind, Role};
+use openshell_lifecycle::driver::{Containers, DriverError, DriverErrorKind, Owned, Role};
 
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerSummary, Engine, EngineErrorKind, VolumeFacts};
-use crate::labels::{Claim, of_sandbox};
+use crate::labels::{Claim, Part, of_sandbox};
 
 /// A container that is ours by label and name.
 pub(crate) struct Found {
@@ -15,6 +15,23 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) running: bool,
     pub(crate) claim: Claim,
+}
+
+impl Found {
+    /// As the fence lists it; a probe is nobody's half.
+    pub(crate) fn into_owned(self) -> Option<Owned> {
+        let Part::Half(role) = self.claim.part else {
+            return None;
+        };
+        Some(Owned {
+            sandbox: self.claim.sandbox,
+            role,
+            container: self.id,
+            name: self.name,
+            generation: self.claim.generation,
+            running: self.running,
+        })
+    }
 }
 
 /// Ours, or only made to look like it.
@@ -51,7 +68,7 @@ impl<E: Engine> ContainerDriver<E> {
             .collect())
     }
 
-    /// Removes what earlier attempts left: every supervisor, and a workload that was never recorded.
+    /// Removes what earlier attempts left: every supervisor and probe, and a workload that was never recorded.
     pub(crate) async fn clear_leftovers(
         &self,
         sandbox: SandboxId,
@@ -61,9 +78,9 @@ impl<E: Engine> ContainerDriver<E> {
             .find_containers(sandbox)
             .await?
             .into_iter()
-            .filter(|found| match found.claim.role {
-                Role::Supervisor => true,
-                Role::Workload => keep.is_none(),
+            .filter(|found| match found.claim.part {
+                Part::Half(Role::Supervisor) | Part::Probe => true,
+                Part::Half(Role::Workload) => keep.is_none(),
             })
             .map(|found| found.id)
             .collect();

@@ -183,12 +183,12 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
 
     async fn prepare_image(
         &self,
-        _permit: &Permit,
+        permit: &Permit,
         image: &ImageRef,
         progress: Progress,
     ) -> Result<(), DriverError> {
         let (theirs, ours) = join(
-            self.fetch_image(image, &progress),
+            self.fetch_image(permit.sandbox(), image, &progress),
             self.ensure_supervisor_image(),
         )
         .await;
@@ -318,14 +318,7 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
         let mut owned = Vec::with_capacity(listed.len());
         for summary in listed {
             match recognise(namespace, summary) {
-                Ok(found) => owned.push(Owned {
-                    sandbox: found.claim.sandbox,
-                    role: found.claim.role,
-                    container: found.id,
-                    name: found.name,
-                    generation: found.claim.generation,
-                    running: found.running,
-                }),
+                Ok(found) => owned.extend(found.into_owned()),
                 Err(foreign) => self.report_foreign(&foreign.id, &foreign.name),
             }
         }

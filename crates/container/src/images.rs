@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::Mutex;
 
 use futures_util::TryStreamExt;
-use openshell_core::ImageRef;
+use openshell_core::{ImageRef, SandboxId};
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind, Progress};
 
 use crate::config::ImagePullPolicy;
@@ -52,6 +52,7 @@ impl<E: Engine> ContainerDriver<E> {
     /// Pulls by policy, then settles.
     pub(crate) async fn fetch_image(
         &self,
+        sandbox: SandboxId,
         image: &ImageRef,
         progress: &Progress,
     ) -> Result<Settled, DriverError> {
@@ -74,17 +75,21 @@ impl<E: Engine> ContainerDriver<E> {
             facts = self.look_at_image(&reference).await?;
         }
         let facts = facts.ok_or_else(|| self.absent(&reference))?;
-        self.settle_image(&reference, &facts).await
+        self.settle_image(sandbox, &reference, &facts).await
     }
 
     /// Settles an image that the engine already holds.
-    pub(crate) async fn present_image(&self, image: &ImageRef) -> Result<Settled, DriverError> {
+    pub(crate) async fn present_image(
+        &self,
+        sandbox: SandboxId,
+        image: &ImageRef,
+    ) -> Result<Settled, DriverError> {
         let reference = Reference::parse(&image.0)?;
         let facts = self
             .look_at_image(&reference)
             .await?
             .ok_or_else(|| self.absent(&reference))?;
-        self.settle_image(&reference, &facts).await
+        self.settle_image(sandbox, &reference, &facts).await
     }
 
     fn absent(&self, reference: &Reference) -> DriverError {
@@ -115,6 +120,7 @@ impl<E: Engine> ContainerDriver<E> {
 
     async fn settle_image(
         &self,
+        sandbox: SandboxId,
         reference: &Reference,
         facts: &ImageFacts,
     ) -> Result<Settled, DriverError> {
@@ -135,7 +141,7 @@ impl<E: Engine> ContainerDriver<E> {
                 Some(known) => known,
                 None => {
                     let found = self
-                        .user_by_files(image, &facts.id, &user, group.as_deref())
+                        .user_by_files(sandbox, facts, image, &user, group.as_deref())
                         .await?;
                     self.users.put(&facts.id, found);
                     found
@@ -151,15 +157,17 @@ impl<E: Engine> ContainerDriver<E> {
     /// Reads the image's user files out of a container that is never started.
     async fn user_by_files(
         &self,
+        sandbox: SandboxId,
+        facts: &ImageFacts,
         image: &str,
-        image_id: &str,
         user: &str,
         group: Option<&str>,
     ) -> Result<UserIds, DriverError> {
         let doing = || format!("looking up the user of image {image}");
         let plan = crate::plan::probe(
             &self.config.namespace,
-            image_id,
+            sandbox,
+            &facts.id,
             &uuid::Uuid::new_v4().simple().to_string(),
         );
         let probe = self

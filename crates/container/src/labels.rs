@@ -23,6 +23,7 @@ pub const GENERATION: &str = "openshell.ai/generation";
 pub const OPENSHELL: &str = "openshell";
 
 const ROLE_SANDBOX: &str = "sandbox";
+const ROLE_PROBE: &str = "probe";
 const ROLE_SUPERVISOR: &str = "supervisor";
 
 /// Labels of everything in a namespace.
@@ -98,13 +99,34 @@ impl Identity {
     }
 }
 
+/// What a thing of ours is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Of one of the halves.
+    Half(Role),
+    /// A container that is made to read an image's files, and never started.
+    Probe,
+}
+
+/// The name of a probe, which is made before much is known of its sandbox.
+pub fn probe_name(namespace: &str, sandbox: SandboxId, unique: &str) -> String {
+    format!("openshell-{namespace}--{sandbox}-probe-{unique}")
+}
+
+/// The labels of a probe.
+pub fn probe_labels(namespace: &str, sandbox: SandboxId) -> Labels {
+    let mut labels = of_sandbox(namespace, sandbox);
+    labels.insert(ROLE.to_owned(), ROLE_PROBE.to_owned());
+    labels
+}
+
 /// What the labels of a container or a volume claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// Whose.
     pub sandbox: SandboxId,
-    /// Which half.
-    pub role: Role,
+    /// What of it.
+    pub part: Part,
     /// Which run, of a supervisor.
     pub generation: Option<Generation>,
 }
@@ -118,9 +140,10 @@ impl Claim {
         }
         Some(Self {
             sandbox: get(SANDBOX_ID)?.parse().ok()?,
-            role: match get(ROLE)? {
-                ROLE_SANDBOX => Role::Workload,
-                ROLE_SUPERVISOR => Role::Supervisor,
+            part: match get(ROLE)? {
+                ROLE_SANDBOX => Part::Half(Role::Workload),
+                ROLE_SUPERVISOR => Part::Half(Role::Supervisor),
+                ROLE_PROBE => Part::Probe,
                 _ => return None,
             },
             generation: get(GENERATION).and_then(|g| g.parse().ok()).map(Generation),
@@ -133,11 +156,12 @@ impl Claim {
         let Some(rest) = name.strip_prefix(&format!("openshell-{namespace}--")) else {
             return false;
         };
-        let tail = match (self.role, self.generation) {
-            (Role::Workload, None) => format!("-{}", self.sandbox),
-            (Role::Supervisor, Some(generation)) => {
+        let tail = match (self.part, self.generation) {
+            (Part::Half(Role::Workload), None) => format!("-{}", self.sandbox),
+            (Part::Half(Role::Supervisor), Some(generation)) => {
                 format!("-{}-supervisor-{generation}", self.sandbox)
             }
+            (Part::Probe, None) => return rest.starts_with(&format!("{}-probe-", self.sandbox)),
             _ => return false,
         };
         rest.strip_suffix(&tail)
@@ -146,7 +170,7 @@ impl Claim {
 
     /// Likewise for a volume.
     pub fn fits_volume(&self, namespace: &str, name: &str) -> bool {
-        if self.role != Role::Workload {
+        if self.part != Part::Half(Role::Workload) {
             return false;
         }
         let Some(rest) = name.strip_prefix(&format!("openshell-{namespace}--")) else {

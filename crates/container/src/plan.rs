@@ -9,15 +9,15 @@
 
 use std::collections::BTreeMap;
 
-use openshell_core::Generation;
 use openshell_core::bootstrap::{RESERVED, RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
 use openshell_core::spec::Resources;
+use openshell_core::{Generation, SandboxId};
 use openshell_lifecycle::driver::Role;
 use serde::Serialize;
 
 use crate::engine::Labels;
 use crate::identity::UserIds;
-use crate::labels::Identity;
+use crate::labels::{Identity, probe_labels, probe_name};
 
 /// Bytes of container log that the engine keeps of either half.
 const LOG_BYTES: u64 = 2 << 20;
@@ -172,18 +172,16 @@ pub fn supervisor(
 }
 
 /// A container that is made only to read an image's files, and is never started.
-pub fn probe(namespace: &str, image_id: &str, unique: &str) -> ContainerPlan {
-    let mut labels = crate::labels::of_namespace(namespace);
-    labels.insert(crate::labels::ROLE.to_owned(), "probe".to_owned());
+pub fn probe(namespace: &str, sandbox: SandboxId, image_id: &str, unique: &str) -> ContainerPlan {
     ContainerPlan {
-        name: format!("openshell-{namespace}--probe-{unique}"),
+        name: probe_name(namespace, sandbox, unique),
         image: image_id.to_owned(),
         entrypoint: vec!["/never-started".to_owned()],
         user: UserIds::DEFAULT,
         input: false,
         working_directory: "/".to_owned(),
         hostname: None,
-        labels,
+        labels: probe_labels(namespace, sandbox),
         network: Network::None,
         name_servers: Vec::new(),
         sysctls: BTreeMap::new(),

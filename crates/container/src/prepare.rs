@@ -15,7 +15,7 @@ use crate::delivery;
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
 use crate::identity::UserIds;
-use crate::labels::{Claim, Identity};
+use crate::labels::{Claim, Identity, Part};
 use crate::plan::{self, ContainerPlan};
 
 /// The workload's side, before anything is made.
@@ -133,7 +133,7 @@ impl<E: Engine> ContainerDriver<E> {
                 .image
                 .as_ref()
                 .unwrap_or(&self.config.default_image);
-            let settled = self.present_image(image).await?;
+            let settled = self.present_image(run.sandbox, image).await?;
             return Ok(Ground::New(settled.id, settled.user));
         };
         let facts = self
@@ -205,7 +205,7 @@ impl<E: Engine> ContainerDriver<E> {
             }
         };
         let ours = Claim::read(&identity.namespace, &volume.labels)
-            .is_some_and(|c| c.sandbox == identity.sandbox && c.role == Role::Workload);
+            .is_some_and(|c| c.sandbox == identity.sandbox && c.part == Part::Half(Role::Workload));
         if !ours {
             return Err(DriverError::new(
                 DriverErrorKind::NameTaken,

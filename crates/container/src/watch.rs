@@ -8,7 +8,7 @@ use openshell_lifecycle::driver::{EngineEvent, EngineSignal};
 use tokio::sync::mpsc;
 
 use crate::engine::{Engine, EngineError, EngineErrorKind, EventStream, RawEvent};
-use crate::labels::{Claim, of_namespace};
+use crate::labels::{Claim, Part, of_namespace};
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_LAST: Duration = Duration::from_secs(5);
@@ -116,9 +116,12 @@ async fn next<E: Engine>(engine: &E, events: &mut EventStream) -> Result<RawEven
 
 fn interpret(namespace: &str, raw: RawEvent) -> Option<EngineEvent> {
     let claim = Claim::read(namespace, &raw.labels)?;
+    let Part::Half(role) = claim.part else {
+        return None;
+    };
     Some(EngineEvent {
         sandbox: claim.sandbox,
-        role: claim.role,
+        role,
         container: raw.container,
         kind: raw.kind,
         time: raw.time,

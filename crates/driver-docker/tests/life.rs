@@ -317,3 +317,43 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
     assert_eq!(gone.kind, DriverErrorKind::RuntimeMissing);
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_attempt_left_is_found_again_l13() {
+    let world = World::new().await;
+    let request = world.request("cut-short", "run");
+    let engine = world.driver.engine();
+    let namespace = &world.config.namespace;
+    let probe =
+        openshell_container::plan::probe(namespace, request.sandbox, support::IMAGE, "leftover");
+    let probe = engine.create_container(&probe).await.unwrap();
+    let earlier = openshell_container::plan::supervisor(
+        &openshell_container::labels::Identity {
+            namespace: namespace.clone(),
+            sandbox: request.sandbox,
+            name: request.name.clone(),
+            workspace: request.workspace.clone(),
+        },
+        openshell_core::Generation(1),
+        support::IMAGE,
+        openshell_container::Network::None,
+    );
+    let earlier = engine.create_container(&earlier).await.unwrap();
+    let listed = world.driver.list_owned().await.unwrap();
+    assert_eq!(listed.len(), 1, "a probe is nobody's half");
+    // The next attempt starts from a clean place.
+    let mut next = request.clone();
+    next.generation = request.generation.next();
+    world.run(&next).await;
+    for gone in [&probe, &earlier] {
+        let seen = engine.inspect_container(&gone.0).await.unwrap();
+        assert_eq!(seen, None);
+    }
+    let permit = permit(&next);
+    world
+        .driver
+        .remove(&permit, &Containers::default())
+        .await
+        .unwrap();
+    world.end().await;
+}

@@ -60,3 +60,13 @@ fn labels_of_another_namespace_or_of_nobody_are_not_read() {
         assert_eq!(Claim::read("home", &without), None, "{key}");
     }
 }
+
+#[test]
+fn a_probe_is_found_again_with_its_sandbox() {
+    let sandbox = identity().sandbox;
+    let claim = Claim::read("home", &probe_labels("home", sandbox)).unwrap();
+    assert_eq!((claim.part, claim.sandbox), (Part::Probe, sandbox));
+    assert!(claim.fits_container("home", &probe_name("home", sandbox, "1")));
+    assert!(!claim.fits_container("home", &identity().workload_name()));
+    assert!(!claim.fits_volume("home", &identity().link_volume()));
+}
