@@ -280,7 +280,10 @@ fn register(config: &Config, state: &Path, endpoint: &str, port: u16, certificat
     match registered {
         Ok(Registered::Unchanged) => {}
         Ok(Registered::Written { active: true }) => {
-            tracing::info!(name, "registered for the local CLI, as its active gateway");
+            tracing::info!(
+                name,
+                "registered for the local CLI; it is its active gateway"
+            );
         }
         Ok(Registered::Written { active: false }) => {
             tracing::info!(

@@ -1,6 +1,6 @@
 //! The effective configuration, as a file that could be used as it is, and as JSON.
 
-use figment::value::{Dict, Value};
+use figment::value::Value;
 
 use super::load::{Loaded, flatten};
 use super::model::File;
@@ -54,7 +54,7 @@ fn sorted(loaded: &Loaded) -> Vec<(String, Value)> {
     })
     .ok()
     .and_then(Value::into_dict)
-    .unwrap_or_else(Dict::new);
+    .unwrap_or_default();
     let mut leaves: Vec<_> = flatten(&tree).into_iter().collect();
     leaves.sort_by_cached_key(|(key, _)| {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));

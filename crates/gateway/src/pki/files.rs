@@ -10,28 +10,24 @@ use std::path::Path;
 pub(crate) const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
-/// Makes a directory with its parents: the last one is private, also if it was there.
+/// Makes a directory, with its parents, for us alone. One that is there is left as it is: it may be shared, and
+/// what we put into it has modes of its own.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
     if let Some(parent) = path.parent()
         && !parent.as_os_str().is_empty()
-        && !parent.exists()
     {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(PRIVATE_DIR)
-            .create(parent)?;
+        private_dir(parent)?;
     }
     match DirBuilder::new().mode(PRIVATE_DIR).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        other => other?,
+        // Somebody else was quicker.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+        // The umask may have taken away the owner's bits too.
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(PRIVATE_DIR)),
     }
-    // The mode above is cut by the umask, and an older directory has its own. One that belongs to somebody else
-    // cannot be changed; what is in it is then protected by its own modes.
-    let mode = fs::metadata(path)?.permissions().mode() & 0o777;
-    if mode != PRIVATE_DIR {
-        fs::set_permissions(path, Permissions::from_mode(PRIVATE_DIR))?;
-    }
-    Ok(())
 }
 
 /// Writes a private file: a new one beside it, flushed, renamed over it, and the directory flushed.

@@ -81,18 +81,14 @@ fn missing(dir: &Path) -> Result<Vec<&'static str>, PkiError> {
 fn write_set(dir: &Path, set: &[(&'static str, Vec<u8>)]) -> Result<(), PkiError> {
     let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    if !parent.exists() {
-        private_dir(parent).map_err(|error| file(parent.to_owned(), "made", &error))?;
-    }
+    private_dir(parent).map_err(|error| file(parent.to_owned(), "made", &error))?;
     let draft = parent.join(format!(".certificates.{}.new", std::process::id()));
     let result = (|| {
         remove_tree(&draft)?;
         for (name, contents) in set {
             let path = draft.join(name);
             let directory = path.parent().unwrap_or(&draft);
-            private_dir(&draft)
-                .and_then(|()| private_dir(directory))
-                .map_err(|error| file(directory.to_owned(), "made", &error))?;
+            private_dir(directory).map_err(|error| file(directory.to_owned(), "made", &error))?;
             write_private(&path, contents)
                 .map_err(|error| file(path.clone(), "written", &error))?;
         }

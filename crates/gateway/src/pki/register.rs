@@ -42,9 +42,9 @@ pub(crate) struct Registration<'a> {
 pub(crate) enum Registered {
     /// As it is already.
     Unchanged,
-    /// Written; and whether it is now the active one.
+    /// Written.
     Written {
-        /// It was made the active one, because there was none.
+        /// It is the active one, perhaps because there was none.
         active: bool,
     },
     /// There is an entry of this name that this gateway did not write.
@@ -77,11 +77,7 @@ pub(crate) fn register(registration: Registration<'_>) -> io::Result<Registered>
         }
     }
 
-    for directory in [home.to_owned(), home.join("gateways"), entry.clone()] {
-        if !directory.exists() {
-            private_dir(&directory)?;
-        }
-    }
+    private_dir(&entry)?;
     let mut changed = bundle(&entry.join("mtls"), registration.certificates)?;
     // Last: an entry is there when its metadata is.
     let text = format!("{}\n", serde_json::to_string_pretty(&wanted)?);
@@ -90,14 +86,16 @@ pub(crate) fn register(registration: Registration<'_>) -> io::Result<Registered>
         changed = true;
     }
     let active_file = home.join("active_gateway");
-    let chosen = read(&active_file)?.is_some_and(|text| !text.trim().is_empty());
-    if !chosen {
+    let chosen = read(&active_file)?.unwrap_or_default();
+    let chosen = chosen.trim();
+    if chosen.is_empty() {
         write_private(&active_file, format!("{}\n", registration.name).as_bytes())?;
+        changed = true;
     }
-    Ok(if changed || !chosen {
-        Registered::Written { active: !chosen }
-    } else {
-        Registered::Unchanged
+    let active = chosen.is_empty() || chosen == registration.name;
+    Ok(match changed {
+        true => Registered::Written { active },
+        false => Registered::Unchanged,
     })
 }
 

@@ -74,6 +74,19 @@ fn a_set_goes_into_a_directory_that_holds_other_things() {
 }
 
 #[test]
+fn the_mode_of_a_directory_that_was_there_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(shared.join("notes.txt"), "mine").unwrap();
+    ensure(&shared, &[], "x", now()).unwrap();
+    assert_eq!(mode(&shared), 0o755);
+    assert_eq!(mode(&shared.join("server")), 0o700);
+    assert_eq!(mode(&shared.join("ca.key")), 0o600);
+}
+
+#[test]
 fn the_server_answers_to_its_usual_names_and_the_configured_ones() {
     let (_dir, set) = new_set();
     let identity = load_own(&set, now()).unwrap();
@@ -228,11 +241,11 @@ fn a_new_set_or_endpoint_is_registered_again() {
     ensure(&set, &[], "x", now()).unwrap();
     assert_eq!(
         register(registration(&home, dir.path(), Some(&set))).unwrap(),
-        Registered::Written { active: false }
+        Registered::Written { active: true }
     );
     assert_eq!(
         register(registration(&home, dir.path(), None)).unwrap(),
-        Registered::Written { active: false }
+        Registered::Written { active: true }
     );
     assert!(!home.join("gateways/local/mtls/tls.key").exists());
 }
