@@ -300,7 +300,8 @@ pub trait ComputeDriver: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), DriverError>> + Send;
 
     /// Makes both containers and delivers their bytes; starts nothing. On failure nothing new is left (L13),
-    /// but for what the engine would not let go, which `remove` finds again.
+    /// but for what the engine would not let go, which `remove` finds again. Supervisors of earlier generations
+    /// are the fence's to remove, and it may be doing so at this moment: there is no need to wait for them.
     fn prepare_run(
         &self,
         permit: &Permit,

@@ -86,10 +86,12 @@ pub fn decide(policy: Policy, cause: Cause, history: History, now: Timestamp) ->
     if !wanted {
         return Decision::Fail;
     }
-    let before = match history.lived {
-        Some(lived) if lived >= RESETS_AFTER => 0,
-        _ => history.count,
-    };
+    let lived = history.lived.is_some_and(|lived| lived >= RESETS_AFTER);
+    if lived && cause == Cause::Infrastructure {
+        // Not its fault: no restart of a crash loop.
+        return Decision::Restart { at: now, count: 0 };
+    }
+    let before = if lived { 0 } else { history.count };
     Decision::Restart {
         at: after(now, delay(before)),
         count: before.saturating_add(1),

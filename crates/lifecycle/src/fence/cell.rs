@@ -128,15 +128,16 @@ impl<D: ComputeDriver> Cell<D> {
             Some((ticket, text)) = self.progressed.recv() => {
                 self.take(&Input::Progress(ticket, text)).await;
             }
-            message = self.mailbox.recv() => match message {
-                Some(message) => self.receive(message).await,
-                None => self.gone = true,
-            },
+            // Before the mailbox: whoever talks much holds no deadline up (L16).
             () = tokio::time::sleep(wait), if timer.is_some() => {
                 if let Some(timer) = timer {
                     self.take(&Input::Timer(timer)).await;
                 }
             }
+            message = self.mailbox.recv() => match message {
+                Some(message) => self.receive(message).await,
+                None => self.gone = true,
+            },
         }
         if self.missed.swap(false, Ordering::Relaxed)
             && let Some(engine) = self.state.record.life.engine.clone()

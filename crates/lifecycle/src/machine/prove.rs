@@ -49,7 +49,7 @@ fn prefill(turn: &mut Turn<'_>) {
 }
 
 pub(super) fn on_restore(turn: &mut Turn<'_>) {
-    turn.verdict = Verdict::Accepted;
+    turn.say(Verdict::Accepted, "nothing was under way");
     let phase = turn.phase();
     match turn.s.record.life.intent {
         Intent::Deleted => {
@@ -145,7 +145,17 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
 /// Nothing of the recorded run was launched: its containers are launched only after both are recorded (L2).
 fn resume_unmade(turn: &mut Turn<'_>, operation: Option<OperationKind>, unmade: bool) {
     turn.s.idle = true;
-    let kind = operation.unwrap_or(OperationKind::Restore);
+    let Some(kind) = operation else {
+        // It was stopped together with the gateway: what is configured decides whether it runs again.
+        let end = End {
+            cause: Cause::Infrastructure,
+            exit: None,
+            reason: Reason::ContainerRuntimeRestart,
+            message: "it was stopped together with the gateway".to_owned(),
+        };
+        settle::settle(turn, end);
+        return;
+    };
     if kind == OperationKind::Create && unmade {
         // What the interrupted create may have made is not recorded: remove it first (L13).
         turn.set_timer(Timer::Deadline, turn.context.config.provisioning);

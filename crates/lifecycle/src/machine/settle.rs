@@ -229,7 +229,11 @@ fn conclude(turn: &mut Turn<'_>, end: &End, decision: Decision) {
                 _ => OperationKind::Restart,
             };
             if at <= turn.now() {
-                let message = format!("{}; restart {count}", end.message);
+                let message = if count == 0 {
+                    format!("{}; it is being brought back", end.message)
+                } else {
+                    format!("{}; restart {count}", end.message)
+                };
                 turn.begin_run(kind, &message);
             } else {
                 let message = format!("{}; restart {count} is due at {at}", end.message);

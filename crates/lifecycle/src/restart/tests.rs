@@ -104,3 +104,20 @@ fn a_run_that_lived_ten_seconds_ends_the_crash_loop() {
         }
     );
 }
+
+#[test]
+fn a_relaunch_of_a_run_that_lived_is_no_crash_loop() {
+    let history = History {
+        count: 3,
+        lived: Some(Duration::from_secs(60)),
+    };
+    assert_eq!(
+        decide(
+            policy(RestartPolicy::Never),
+            Cause::Infrastructure,
+            history,
+            NOW
+        ),
+        Decision::Restart { at: NOW, count: 0 }
+    );
+}

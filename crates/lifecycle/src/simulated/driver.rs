@@ -16,6 +16,9 @@ use crate::driver::{
 };
 use crate::ports::Environment;
 
+/// So many launches may wait to be heard of.
+const LAUNCHES: usize = 1024;
+
 /// A scripted engine.
 pub struct SimulatedDriver {
     environment: Arc<dyn Environment>,
@@ -83,9 +86,9 @@ impl SimulatedDriver {
         self.world().containers.len()
     }
 
-    /// Tells of every launch.
-    pub fn launches(&self) -> mpsc::UnboundedReceiver<(SandboxId, Generation)> {
-        let (told, heard) = mpsc::unbounded_channel();
+    /// Tells of every launch, as long as somebody listens and keeps up.
+    pub fn launches(&self) -> mpsc::Receiver<(SandboxId, Generation)> {
+        let (told, heard) = mpsc::channel(LAUNCHES);
         self.world().launches.push(told);
         heard
     }
@@ -261,7 +264,7 @@ impl ComputeDriver for SimulatedDriver {
             ));
         };
         let launch = (permit.sandbox(), permit.generation());
-        world.launches.retain(|told| told.send(launch).is_ok());
+        world.launches.retain(|told| told.try_send(launch).is_ok());
         drop(world);
         self.tick();
         answer(

@@ -73,7 +73,7 @@ pub(super) struct World {
     pub(super) faults: BTreeMap<(Method, Option<SandboxId>), VecDeque<Fault>>,
     pub(super) calls: Vec<Call>,
     pub(super) watchers: Vec<mpsc::Sender<EngineSignal>>,
-    pub(super) launches: Vec<mpsc::UnboundedSender<(SandboxId, Generation)>>,
+    pub(super) launches: Vec<mpsc::Sender<(SandboxId, Generation)>>,
     pub(super) stubborn: bool,
     next: u64,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openshell_core::{Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
 
 use super::harness::{Harness, hello};
-use crate::config::{FenceConfig, ShutdownMode};
+use crate::config::{FenceConfig, RestoreMode, ShutdownMode};
 use crate::driver::{Role, Sighting};
 use crate::fence::{CommandError, LifecycleFence};
 use crate::ports::{Environment, MainReport};
@@ -220,4 +220,26 @@ async fn a_supervisor_that_an_interrupted_start_left_is_swept_up() {
     .await;
     assert!(g.driver.container(id, Role::Workload).is_some());
     assert_eq!(g.fence.leftovers().await.expect("listed"), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_stopped_with_the_gateway_runs_again_only_as_configured() {
+    let stop = FenceConfig {
+        on_shutdown: ShutdownMode::Stop,
+        restore: RestoreMode::Policy,
+        ..FenceConfig::default()
+    };
+    let h = Harness::with(stop.clone()).await;
+    let never = h.ready("never", RestartPolicy::Never).await;
+    let always = h.ready("always", RestartPolicy::Always).await;
+    h.fence.shutdown().await;
+    let g = h.again(stop).await;
+    g.ready_run(always, 2).await;
+    let resting = g.phase(never, Phase::Error).await;
+    assert_eq!(
+        resting.life.condition.reason,
+        Reason::ContainerRuntimeRestart
+    );
+    g.fence.start(never).await.expect("accepted");
+    g.ready_run(never, 2).await;
 }
