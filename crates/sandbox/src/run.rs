@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openshell_proto::link::Exit;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ enum Ending {
     /// Main has ended by itself.
     Main(Exit),
     /// Somebody said so: through the link, or the engine by a signal.
-    Stop(Duration, Option<oneshot::Sender<()>>),
+    Stop(StopOrder),
     /// Nobody is there to govern it.
     Abandoned(String),
 }
@@ -69,8 +69,8 @@ struct Inbox {
 
 /// Runs until the end; the answer is the exit status.
 pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let terminate = signal(SignalKind::terminate())?;
+    let interrupt = signal(SignalKind::interrupt())?;
     let mut children = signal(SignalKind::child())?;
     let (runtime, mut inbox) = runtime(bootstrap);
     let faults = locked(&runtime.posture).faults();
@@ -99,13 +99,12 @@ pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
     let names = dns::serve(Arc::clone(&runtime));
     background.spawn(end.clone().run_until_cancelled_owned(names));
     let mut keep = std::pin::pin!(link::keep(Arc::clone(&runtime)));
-    let grace = runtime.bootstrap.stop_grace;
+    let orders = orders(Arc::clone(&runtime), terminate, interrupt);
+    background.spawn(end.clone().run_until_cancelled_owned(orders));
     let ending = tokio::select! {
         why = &mut keep => Ending::Abandoned(why),
         exit = runtime.main.ended() => Ending::Main(exit),
-        Some(order) = inbox.stops.recv() => Ending::Stop(order.grace, Some(order.done)),
-        _ = terminate.recv() => Ending::Stop(grace, None),
-        _ = interrupt.recv() => Ending::Stop(grace, None),
+        Some(order) = inbox.stops.recv() => Ending::Stop(order),
     };
     let abandoned = matches!(ending, Ending::Abandoned(_));
     let finish = finish(&runtime, ending, &mut inbox.stops);
@@ -116,6 +115,19 @@ pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
     tokio::select! {
         code = finish => Ok(code),
         code = async { keep.await; std::future::pending().await } => Ok(code),
+    }
+}
+
+/// The engine says it by a signal.
+async fn orders(runtime: Arc<Runtime>, mut terminate: Signals, mut interrupt: Signals) {
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let (done, _nobody) = oneshot::channel();
+        let grace = runtime.bootstrap.stop_grace;
+        let _full = runtime.stops.try_send(StopOrder { grace, done });
     }
 }
 
@@ -142,15 +154,13 @@ async fn finish(
             let _none = sys::signal_all(libc::SIGKILL);
             exit.code
         }
-        Ending::Stop(grace, done) => {
+        Ending::Stop(order) => {
             locked(&runtime.session).terminal = true;
-            stop(runtime, grace).await;
+            stop(runtime, order.grace).await;
             if let Some(exit) = runtime.main.exit() {
                 runtime.control.report_exit(exit);
             }
-            if let Some(done) = done {
-                let _gone = done.send(());
-            }
+            let _gone = order.done.send(());
             let told = runtime.control.exit_acknowledged();
             if runtime.main.exit().is_some() {
                 let _late = timeout(REPORT_STOPPED, told).await;

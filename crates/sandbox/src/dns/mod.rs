@@ -136,12 +136,6 @@ async fn resolve(runtime: &Runtime, query: &[u8]) -> Option<Vec<u8>> {
         .filter_map(|a| a.parse().ok())
         .collect();
     if addresses.is_empty() {
-        let text = format!("denied: the name {} is in no rule", question.name);
-        let fields = [
-            ("name", question.name.clone()),
-            ("verdict", "denied".to_owned()),
-        ];
-        runtime.control.log("info", "dns", text, &fields);
         return reply(Code::NoSuchName, &[], 0);
     }
     reply(Code::Ok, &addresses, answer.ttl_seconds)

@@ -1,6 +1,7 @@
 //! The main process: started at most once in the life of this run (L10), kept whether or not anybody watches.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use openshell_proto::link::main_state::State as Wire;
@@ -10,6 +11,7 @@ use openshell_proto::link::{
     Running,
 };
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
@@ -20,6 +22,11 @@ use super::stdio::{CHUNK, End, Ours};
 use crate::processes::locked;
 use crate::runtime::Runtime;
 use crate::{clock, process};
+
+/// A main that lived no longer may have ended before its first watcher could come,
+const SHORT: Duration = Duration::from_secs(3);
+/// who is waited for so long.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// What has become of it.
 #[derive(Clone, Debug)]
@@ -34,6 +41,7 @@ enum State {
 pub(crate) struct MainProcess {
     state: watch::Sender<State>,
     spec: Mutex<Option<ProcessSpec>>,
+    begun: Mutex<Option<Instant>>,
     output: Ring,
     /// Its input, taken by whoever holds it.
     input: Mutex<Input>,
@@ -51,6 +59,7 @@ impl MainProcess {
         Self {
             state: watch::Sender::new(State::NotStarted),
             spec: Mutex::default(),
+            begun: Mutex::default(),
             output: Ring::new(CAPACITY),
             input: Mutex::default(),
         }
@@ -97,8 +106,12 @@ impl MainProcess {
         }
     }
 
-    /// Waits until nobody reads its output any more.
+    /// Waits until nobody reads its output any more. Whoever created a sandbox for one short command comes to read
+    /// a moment later than it has ended.
     pub(crate) async fn unwatched(&self) {
+        if locked(&self.begun).is_some_and(|begun| begun.elapsed() < SHORT) {
+            let _nobody = timeout(LINGER, self.output.followed()).await;
+        }
         self.output.all_gone().await;
     }
 }
@@ -118,6 +131,7 @@ pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<M
             }
             None => {
                 *known = Some(spec.clone());
+                *locked(&main.begun) = Some(Instant::now());
                 main.state.send_replace(State::Starting);
                 true
             }

@@ -106,6 +106,8 @@ impl Ring {
         let name = inner.named;
         let at = if replay { inner.start } else { inner.end };
         inner.followers.insert(name, at);
+        drop(inner);
+        self.read.notify_waiters();
         Follower {
             ring: self,
             name,
@@ -116,6 +118,17 @@ impl Ring {
     /// How many follow.
     pub(crate) fn followers(&self) -> usize {
         locked(&self.inner).followers.len()
+    }
+
+    /// Waits until somebody follows, or has.
+    pub(crate) async fn followed(&self) {
+        loop {
+            let read = self.read.notified();
+            if locked(&self.inner).named > 0 {
+                return;
+            }
+            read.await;
+        }
     }
 
     /// Waits until nobody follows any more.

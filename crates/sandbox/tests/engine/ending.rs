@@ -111,9 +111,20 @@ async fn the_end_of_main_is_reported_and_ends_the_rest() {
     let begun = Instant::now();
     link.start_main(sh("sleep 1000 & exit 42")).await;
     assert_eq!(sandbox.exit_code().await, 42);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(15));
     let exit = link.heard.lock().unwrap().exit.clone().unwrap();
     assert_eq!((exit.code, exit.signal), (42, 0));
+}
+
+#[tokio::test]
+async fn a_short_main_is_still_there_for_its_first_watcher() {
+    let sandbox = Sandbox::start();
+    let mut link = sandbox.attach("a").await;
+    link.start_main(sh("echo short; exit 4")).await;
+    eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
+    let done = link.attach_main(true, true).await.finish().await;
+    assert_eq!((done.out(), done.exit.code), ("short".into(), 4));
+    assert_eq!(sandbox.exit_code().await, 4);
 }
 
 #[tokio::test]
@@ -126,7 +137,8 @@ async fn an_end_that_nobody_acknowledges_is_waited_for_within_a_bound() {
     assert_eq!(sandbox.exit_code().await, 3);
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(1), "{took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // Two seconds and what a busy engine takes to say so.
+    assert!(took < Duration::from_secs(15), "{took:?}");
 }
 
 #[tokio::test]

@@ -19,8 +19,8 @@ use openshell_proto::link::process_output::Output;
 use openshell_proto::link::sandbox_client::SandboxClient;
 use openshell_proto::link::{
     AttachMainStart, AttachRequest, AttachResponse, ControlFromSandbox, ControlFromSupervisor,
-    EgressDecision, Exit, ExitAck, LogLine, NameAnswer, Policy, ProcessInput, ProcessOutput,
-    ProcessSpec, StartMainRequest,
+    EgressDecision, EgressRequest, Exit, ExitAck, LogLine, NameAnswer, Policy, ProcessInput,
+    ProcessOutput, ProcessSpec, StartMainRequest,
 };
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -249,6 +249,8 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T
 pub(crate) struct Heard {
     pub(crate) logs: Vec<LogLine>,
     pub(crate) exit: Option<Exit>,
+    pub(crate) asked: Vec<EgressRequest>,
+    pub(crate) names: Vec<String>,
 }
 
 /// The supervisor's end of a connection.
@@ -316,15 +318,21 @@ impl Link {
                         }
                         ToSandbox::ExitAck(ExitAck {})
                     }
-                    FromSandbox::Egress(request) => ToSandbox::Egress(EgressDecision {
-                        id: request.id,
-                        allowed: false,
-                        reason: "no rule names it".to_owned(),
-                    }),
-                    FromSandbox::Name(question) => ToSandbox::Name(NameAnswer {
-                        id: question.id,
-                        ..NameAnswer::default()
-                    }),
+                    FromSandbox::Egress(request) => {
+                        let id = request.id;
+                        heard.lock().unwrap().asked.push(request);
+                        ToSandbox::Egress(EgressDecision {
+                            id,
+                            ..EgressDecision::default()
+                        })
+                    }
+                    FromSandbox::Name(question) => {
+                        heard.lock().unwrap().names.push(question.name);
+                        ToSandbox::Name(NameAnswer {
+                            id: question.id,
+                            ..NameAnswer::default()
+                        })
+                    }
                 };
                 let message = ControlFromSupervisor {
                     message: Some(reply),

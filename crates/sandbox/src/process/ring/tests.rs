@@ -59,8 +59,9 @@ async fn a_follower_that_does_not_read_is_left_behind_and_told_so() {
 #[tokio::test]
 async fn who_leaves_is_forgotten() {
     let ring = Ring::new(100);
-    let one = ring.follow(true);
+    let (one, ()) = tokio::join!(async { ring.follow(true) }, ring.followed());
     assert_eq!(ring.followers(), 1);
     drop(one);
     ring.all_gone().await;
+    ring.followed().await;
 }
