@@ -52,3 +52,6 @@ fn due(claims: &Claims, now: i64) -> Option<Duration> {
         u64::try_from(at.saturating_sub(now)).unwrap_or(0),
     ))
 }
+
+#[cfg(test)]
+mod tests;
