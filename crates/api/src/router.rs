@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response as Answer;
+use http::HeaderValue;
 use openshell_lifecycle::LifecycleFence;
 use openshell_proto::api::open_shell_server::OpenShellServer;
 use openshell_proto::plus::open_shell_plus_server::OpenShellPlusServer;
@@ -37,5 +39,25 @@ where
         .add_service(plus)
         .add_service(supervisors)
         .into_axum_router()
+        .layer(from_fn(async |request, next: axum::middleware::Next| {
+            blame_the_sender(next.run(request).await)
+        }))
         .layer(from_fn_with_state(auth, authenticate))
 }
+
+/// A message that does not decode (truncated, or text that is not UTF-8) is its sender's fault, not ours.
+fn blame_the_sender(mut answer: Answer) -> Answer {
+    let headers = answer.headers_mut();
+    let undecodable = headers
+        .get("grpc-message")
+        .is_some_and(|m| m.as_bytes().starts_with(UNDECODABLE));
+    if undecodable && headers.get("grpc-status").is_some_and(|s| s == INTERNAL) {
+        headers.insert("grpc-status", HeaderValue::from_static(INVALID_ARGUMENT));
+    }
+    answer
+}
+
+const INTERNAL: &str = "13";
+const INVALID_ARGUMENT: &str = "3";
+/// Percent-encoded as it travels.
+const UNDECODABLE: &[u8] = b"failed%20to%20decode%20Protobuf%20message";

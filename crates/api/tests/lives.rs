@@ -378,3 +378,26 @@ async fn a_message_over_the_limit_is_an_error_and_nothing_is_made() {
     assert_eq!(e.code(), Code::OutOfRange, "{e}");
     assert_eq!(g.fence_len(), 0);
 }
+
+/// `CreateSandboxRequest` with a name that need not be text.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Raw {
+    #[prost(bytes = "vec", tag = "2")]
+    name: Vec<u8>,
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf_8_is_an_invalid_argument() {
+    let g = Gateway::start().await;
+    let mut client = tonic::client::Grpc::new(g.channel());
+    client.ready().await.unwrap();
+    let raw = Raw {
+        name: vec![0xff, 0xfe],
+    };
+    let path = "/openshell.v1.OpenShell/CreateSandbox".parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<Raw, api::SandboxResponse>::default();
+    let sent = client.unary(tonic::Request::new(raw), path, codec).await;
+    let e = sent.unwrap_err();
+    assert_eq!(e.code(), Code::InvalidArgument, "{e}");
+    assert_eq!(g.fence_len(), 0);
+}

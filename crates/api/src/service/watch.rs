@@ -70,14 +70,14 @@ impl<F: LifecycleFence> Api<F> {
             "" => None,
             text => Some(Cursor::parse(text, &inner.epoch, id)?),
         };
-        if let Some(place) = &resumed {
+        if let Some(place) = resumed.as_ref().filter(|_| request.follow_logs) {
             let (kept, _) = inner.hub.logs(id, LOG_LINES);
             place.check_logs(&kept)?;
         }
         let resuming = resumed.is_some();
         let place = resumed.unwrap_or_default();
         let reader = Reader::new(inner.store.clone(), id, place.event);
-        if reader.has_gap().await? {
+        if request.follow_events && reader.has_gap().await? {
             return Err(cursor::too_old());
         }
         let Some(records) = inner.fence.watch(id) else {
@@ -160,24 +160,27 @@ impl<F: LifecycleFence> Watcher<F> {
         self.request.stop_on_terminal && settled && record.life.operation.is_none()
     }
 
-    /// Tails, or what came since the cursor.
+    /// What came since the cursor, of what is followed; without a cursor, the tails.
     async fn send_past(&mut self, resuming: bool) -> Result<(), Fault> {
-        let tail = self.request.log_tail_lines as usize;
         let (kept, _) = self.inner.hub.logs(self.sandbox, LOG_LINES);
         let newest = kept.last().map_or(0, |l| l.sequence);
-        if resuming && self.request.follow_logs {
-            for line in kept {
-                self.send_line(line).await?;
-            }
-        } else {
-            let wanted: Vec<_> = kept.into_iter().filter(|l| self.filter.wants(l)).collect();
-            for line in wanted.into_iter().rev().take(tail).rev() {
-                self.send_line(line).await?;
-            }
+        let mut lines: Vec<SourcedLine> = Vec::new();
+        if !resuming {
+            lines.extend(kept.into_iter().filter(|l| self.filter.wants(l)));
+            let tail = (self.request.log_tail_lines as usize).min(lines.len());
+            lines.drain(..lines.len() - tail);
+        } else if self.request.follow_logs {
+            lines = kept;
+        }
+        for line in lines {
+            self.send_line(line).await?;
         }
         self.place.log = self.place.log.max(newest);
-        if resuming && self.request.follow_events {
-            return self.send_events().await;
+        if resuming {
+            if self.request.follow_events {
+                self.send_events().await?;
+            }
+            return Ok(());
         }
         for entry in self.reader.tail(self.request.event_tail).await? {
             self.place.event = entry.sequence;

@@ -125,6 +125,11 @@ impl Gateway {
         OpenShellClient::with_interceptor(self.channel.clone(), Credentials(None))
     }
 
+    /// The same user's bare connection.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     pub fn plus(&self) -> Plus {
         OpenShellPlusClient::new(self.channel.clone())
     }

@@ -19,7 +19,7 @@ use openshell_proto::supervisor::{
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
@@ -28,12 +28,12 @@ use super::{Credentials, token};
 type Supervisor = SupervisorGatewayClient<InterceptedService<Channel, Credentials>>;
 
 pub(super) async fn supervise(
-    launches: mpsc::UnboundedReceiver<(SandboxId, Generation)>,
+    launches: mpsc::Receiver<(SandboxId, Generation)>,
     signer: Arc<Signer>,
     channel: Channel,
 ) {
     let mut sessions = JoinSet::new();
-    let mut launches = UnboundedReceiverStream::new(launches);
+    let mut launches = ReceiverStream::new(launches);
     while let Some((sandbox, generation)) = launches.next().await {
         let credentials = Credentials(Some(token(&signer, sandbox, generation)));
         let client = SupervisorGatewayClient::with_interceptor(channel.clone(), credentials);
