@@ -68,10 +68,12 @@ impl<E: Engine> ContainerDriver<E> {
             .collect())
     }
 
-    /// Removes what earlier attempts left: every supervisor and probe, and a workload that was never recorded.
+    /// Removes what earlier attempts at this run left: its supervisor, every probe, and a workload that was never
+    /// recorded. Supervisors of earlier runs are the fence's: it retires them, and a start does not wait for that.
     pub(crate) async fn clear_leftovers(
         &self,
         sandbox: SandboxId,
+        generation: Generation,
         keep: Option<&ContainerId>,
     ) -> Result<(), DriverError> {
         let leftovers: Vec<_> = self
@@ -79,7 +81,10 @@ impl<E: Engine> ContainerDriver<E> {
             .await?
             .into_iter()
             .filter(|found| match found.claim.part {
-                Part::Half(Role::Supervisor) | Part::Probe => true,
+                Part::Half(Role::Supervisor) => {
+                    found.claim.generation.is_none_or(|of| of >= generation)
+                }
+                Part::Probe => true,
                 Part::Half(Role::Workload) => keep.is_none(),
             })
             .map(|found| found.id)
@@ -173,7 +178,7 @@ impl<E: Engine> ContainerDriver<E> {
         keep: Option<&ContainerId>,
         new_volumes: &[String],
     ) {
-        let outcome = match self.clear_leftovers(sandbox, keep).await {
+        let outcome = match self.clear_leftovers(sandbox, generation, keep).await {
             Ok(()) => self.remove_volumes(new_volumes).await,
             Err(e) => Err(e),
         };

@@ -106,7 +106,7 @@ impl<E: Engine> ContainerDriver<E> {
         let (ground, volumes, cleared) = join3(
             self.ground(run),
             self.ensure_volumes(&identity, run, new_volumes),
-            self.clear_leftovers(run.sandbox, run.existing_workload.as_ref()),
+            self.clear_leftovers(run.sandbox, run.generation, run.existing_workload.as_ref()),
         )
         .await;
         let ground = ground?;
