@@ -134,14 +134,16 @@ impl Gateway {
 
     fn wait_ready(&mut self) -> Result<()> {
         let health = self.settings.health;
+        // The last file of its entry in the CLI's register.
+        let register = self.settings.config_home.join("openshell/gateways");
+        let registered = register.join(&self.settings.name).join("metadata.json");
         let mut child = self.child.take();
         let ready = wait::until("the gateway to be ready", Duration::from_secs(30), || {
             if let Some(status) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 bail!("the gateway ended at once ({status})");
             }
-            Ok(http_get(health, "/readyz")
-                .is_ok_and(|(code, _)| code == 200)
-                .then_some(()))
+            let ready = http_get(health, "/readyz").is_ok_and(|(code, _)| code == 200);
+            Ok((ready && registered.exists()).then_some(()))
         });
         self.child = child;
         ready.with_context(|| {

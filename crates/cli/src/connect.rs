@@ -113,7 +113,21 @@ impl Target {
         if let Some(files) = &self.tls {
             endpoint = endpoint.tls_config(tls_config(files)?).map_err(bad)?;
         }
-        endpoint.connect().await.map_err(|e| self.explain(&e))
+        // The endpoint's own limit is for TCP only; whoever accepts and then says nothing is not a gateway.
+        match tokio::time::timeout(2 * CONNECT_TIMEOUT, endpoint.connect()).await {
+            Ok(connected) => connected.map_err(|e| self.explain(&e)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// Something accepts connections there, and does not speak.
+    fn silent(&self) -> CliError {
+        CliError::new(
+            Exit::Unreachable,
+            format!("{} cannot be reached", self.label()),
+        )
+        .why("something else seems to listen there: it accepts connections and says nothing")
+        .hint("check the address with `openshell gateway info`, or run `openshell doctor`")
     }
 
     /// Why a connection could not be had, and what to do about it.

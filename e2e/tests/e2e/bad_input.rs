@@ -86,10 +86,7 @@ fn quantities_labels_and_environment_are_checked_before_anything_is_made() {
             "--label",
             ["no-equals-sign", "=value", "k\n=v", "k=v\n", long.as_str()].as_slice(),
         ),
-        (
-            "--env",
-            ["NO_EQUALS_SIGN_AND_NOT_SET", "=value", "A-B=c", "1A=b"].as_slice(),
-        ),
+        ("--env", ["NO_EQUALS_SIGN_AND_NOT_SET", "=value"].as_slice()),
         ("--restart-policy", ["sometimes", ""].as_slice()),
     ] {
         cases.extend(

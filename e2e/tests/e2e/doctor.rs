@@ -72,7 +72,7 @@ fn a_socket_without_permission_is_found() {
         format!("unix://{}", engine_socket().display()),
     );
     doctor.uid(65534).gid(65534).current_dir("/");
-    must_say(&finds(&mut doctor), &["permission", "docker"]);
+    must_say(&finds(&mut doctor), &["may not use", "group"]);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn the_process_of_a_killed_client_ends() {
         .stdin(Stdio::null())
         .spawn()
         .expect("the CLI");
-    let runs = || world.shell("box", "pgrep -f 'sleep 765432[1]'").code == 0;
+    let runs = || world.shell("box", "ps | grep 'sleep 765432[1]'").code == 0;
     wait::until("the process to run", PATIENCE, || Ok(runs().then_some(()))).expect("it runs");
     child.kill().expect("the client dies");
     child.wait().expect("the client is gone");
