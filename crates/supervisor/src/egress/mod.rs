@@ -1,8 +1,9 @@
-//! What the sandbox may reach. The decision is pure and stands alone in [`decide`] and [`resolve`]: without network
-//! policies everything is denied, and each denial leaves a line that says what was missing.
+//! What the sandbox may reach: asks the policy, answers the sandbox, and leaves a line about each denial that says
+//! what was missing.
 
 mod denials;
 
+use openshell_policy::{Decision, Destination};
 use openshell_proto::link::{EgressDecision, EgressRequest, LogLine, NameAnswer, NameQuestion};
 use tokio::time::Instant;
 
@@ -10,23 +11,6 @@ use self::denials::{Denial, Denials};
 
 /// The time for which a sandbox may remember that a name does not exist.
 const NEGATIVE_TTL_SECONDS: u32 = 5;
-
-/// What was decided about a connection.
-#[derive(Debug, PartialEq, Eq)]
-enum Decision {
-    /// Refused; says which rule is missing.
-    Denied(String),
-}
-
-/// Decides about a connection.
-fn decide(request: &EgressRequest) -> Decision {
-    Decision::Denied(format!("no network policy allows {}", destination(request)))
-}
-
-/// Decides about a name: addresses that may be given for it; none means that it does not exist here.
-fn resolve(_question: &NameQuestion) -> Vec<String> {
-    Vec::new()
-}
 
 /// The decisions of this run, with the log that they leave.
 #[derive(Default)]
@@ -41,14 +25,20 @@ impl Egress {
         request: &EgressRequest,
         now: Instant,
     ) -> (EgressDecision, Option<LogLine>) {
-        let Decision::Denied(reason) = decide(request);
+        // No socket carries a larger port; what does is nobody's destination.
+        let port = u16::try_from(request.port).unwrap_or_default();
+        let destination = Destination {
+            host: &request.address,
+            port,
+        };
+        let Decision::Denied { why, reason } = openshell_policy::connection(destination);
         let line = self.denials.record(
             Denial {
                 activity: "OPEN",
                 binary: request.binary.clone(),
                 pid: Some(request.pid),
-                destination: destination(request),
-                why: "no network policy allows it",
+                destination: destination.to_string(),
+                why,
                 reason: reason.clone(),
             },
             now,
@@ -67,25 +57,21 @@ impl Egress {
         question: &NameQuestion,
         now: Instant,
     ) -> (NameAnswer, Option<LogLine>) {
-        let addresses = resolve(question);
-        let line = if addresses.is_empty() {
-            self.denials.record(
-                Denial {
-                    activity: "RESOLVE",
-                    binary: String::new(),
-                    pid: None,
-                    destination: question.name.trim_end_matches('.').to_owned(),
-                    why: "no network policy names it",
-                    reason: format!("no network policy names {}", question.name),
-                },
-                now,
-            )
-        } else {
-            None
-        };
+        let Decision::Denied { why, reason } = openshell_policy::name(&question.name);
+        let line = self.denials.record(
+            Denial {
+                activity: "RESOLVE",
+                binary: String::new(),
+                pid: None,
+                destination: question.name.trim_end_matches('.').to_owned(),
+                why,
+                reason,
+            },
+            now,
+        );
         let answer = NameAnswer {
             id: question.id,
-            addresses,
+            addresses: Vec::new(),
             ttl_seconds: NEGATIVE_TTL_SECONDS,
         };
         (answer, line)
@@ -99,14 +85,6 @@ impl Egress {
     /// Lines about what was repeated meanwhile.
     pub(crate) fn flush(&mut self, now: Instant) -> Vec<LogLine> {
         self.denials.flush(now)
-    }
-}
-
-fn destination(request: &EgressRequest) -> String {
-    if request.address.contains(':') {
-        format!("[{}]:{}", request.address, request.port)
-    } else {
-        format!("{}:{}", request.address, request.port)
     }
 }
 
