@@ -100,7 +100,11 @@ pub(super) async fn attach(gateway: &Gateway, name: &str, how: Attached) -> CliR
         attached: true,
         looks_on: how.looks_on,
     };
-    drive(up, wrap, down, plan).await
+    match drive(up, wrap, down, plan).await {
+        // The process may well go on.
+        Err(e) if e.exit == Exit::Unreachable => Ok(Outcome::Lost),
+        ended => ended,
+    }
 }
 
 fn lost(name: &str) -> CliError {

@@ -242,14 +242,14 @@ async fn look(gateway: &Gateway, name: &str, path: &str) -> CliResult<Remote> {
     let mut head = Vec::with_capacity(512);
     let mut stream = match gateway.plus().download(request).await {
         Ok(answer) => answer.into_inner(),
-        Err(s) if s.code() == Code::NotFound => return absent(gateway, name).await,
+        Err(s) if is_absent(&s) => return absent(gateway, name).await,
         Err(s) => return Err(failed(&s)),
     };
     while head.len() < 512 {
         match stream.message().await {
             Ok(Some(chunk)) => head.extend_from_slice(&chunk.data),
             Ok(None) => break,
-            Err(s) if s.code() == Code::NotFound => return absent(gateway, name).await,
+            Err(s) if is_absent(&s) => return absent(gateway, name).await,
             Err(s) => return Err(failed(&s)),
         }
     }
@@ -259,6 +259,11 @@ async fn look(gateway: &Gateway, name: &str, path: &str) -> CliResult<Remote> {
         Some(_) => Remote::File,
         None => Remote::Nothing,
     })
+}
+
+/// A path that the engine cannot give; if it is one that may not be used at all, the upload will say so.
+fn is_absent(status: &tonic::Status) -> bool {
+    matches!(status.code(), Code::NotFound | Code::InvalidArgument)
 }
 
 /// Not found: the path, or the sandbox?

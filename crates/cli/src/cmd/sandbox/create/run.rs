@@ -25,7 +25,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a lost attachment is tried again.
 const REATTACH: Duration = Duration::from_secs(60);
 /// Between two tries.
-const BACK_OFF: Duration = Duration::from_millis(500);
+const BACK_OFF: Duration = Duration::from_millis(200);
 
 /// A sandbox that this command made.
 struct Made {
@@ -55,15 +55,19 @@ pub(super) async fn run(gateway: &Gateway, args: &CreateArgs) -> CliResult<Exit>
         ready = wait(gateway, args, &made, &mut progress) => ready?,
         n = next_signal(&mut signals) => return Err(undo(gateway, &made, n).await),
     };
-    drop(signals);
-    if args.detach {
-        failed_at_once(&ready, &made)?;
-        report(gateway, args, &ready, &made).await?;
+    if let (true, Some(ready)) = (args.detach, &ready) {
+        failed_at_once(ready, &made)?;
+        report(gateway, args, ready, &made).await?;
         return Ok(Exit::Done);
     }
-    let result = attached(gateway, args, &made, &ready).await;
+    let result = attached(gateway, args, &made, signals).await;
     if args.no_keep && !matches!(result, Ok(None)) {
-        delete::remove(gateway, &made.name, &made.id, args.bound()).await?;
+        // A signal that was meant for the process must not keep this from happening; one that comes now may.
+        let mut signals = Signals::new(false)?;
+        tokio::select! {
+            removed = delete::remove(gateway, &made.name, &made.id, args.bound()) => removed?,
+            n = next_signal(&mut signals) => return Err(CliError::silent(Exit::of_process(128 + n))),
+        }
     }
     match result? {
         Some(exit) => Ok(exit),
@@ -135,13 +139,14 @@ async fn undo(gateway: &Gateway, made: &Made, signal: i32) -> CliError {
     }
 }
 
-/// Waits until its first run is ready, has ended, or has failed.
+/// Waits until its first run is ready, has ended, or has failed. Whoever wants to attach can do so as soon as
+/// the supervisor is in session (none then): a short main process is not waited for any longer than that.
 async fn wait(
     gateway: &Gateway,
     args: &CreateArgs,
     made: &Made,
     progress: &mut Progress,
-) -> CliResult<api::Sandbox> {
+) -> CliResult<Option<api::Sandbox>> {
     use api::SandboxPhase as P;
     let watch = Watch {
         gateway,
@@ -155,22 +160,34 @@ async fn wait(
         match seen {
             Seen::Record(sandbox) => match sandbox.status.as_ref().map(api::SandboxStatus::phase) {
                 Some(P::Ready | P::Completed | P::Error | P::Stopped) => {
-                    ControlFlow::Break(Some(sandbox.clone()))
+                    ControlFlow::Break(Ok(Some(sandbox.clone())))
                 }
-                Some(P::Deleting) => ControlFlow::Break(None),
+                Some(P::Deleting) => ControlFlow::Break(Err(deleted(made))),
                 _ => ControlFlow::Continue(()),
             },
+            Seen::Event(event) if !args.detach && is_of_session(event) => {
+                ControlFlow::Break(Ok(None))
+            }
             Seen::Event(_) => ControlFlow::Continue(()),
-            Seen::Gone => ControlFlow::Break(None),
+            Seen::Gone => ControlFlow::Break(Err(deleted(made))),
         }
     });
-    match ended.await? {
-        Some(sandbox) => Ok(sandbox),
-        None => Err(CliError::new(
-            Exit::Conflict,
-            format!("sandbox {:?} was deleted by somebody else", made.name),
-        )),
-    }
+    ended.await?
+}
+
+/// Whether it came from the supervisor's session: there is one.
+fn is_of_session(event: &api::PlatformEvent) -> bool {
+    event
+        .metadata
+        .get("input")
+        .is_some_and(|input| input.starts_with("session "))
+}
+
+fn deleted(made: &Made) -> CliError {
+    CliError::new(
+        Exit::Conflict,
+        format!("sandbox {:?} was deleted by somebody else", made.name),
+    )
 }
 
 /// A first run that never was. A main process that failed by itself is not our failure.
@@ -223,18 +240,10 @@ async fn attached(
     gateway: &Gateway,
     args: &CreateArgs,
     made: &Made,
-    ready: &api::Sandbox,
+    mut signals: Signals,
 ) -> CliResult<Option<Exit>> {
-    if ready
-        .status
-        .as_ref()
-        .is_some_and(|s| s.phase() == api::SandboxPhase::Error && s.exit_code.is_none())
-    {
-        failed_at_once(ready, made)?;
-    }
-    let raw = args.wants_tty() && term::is_interactive();
     let mut how = Attached {
-        raw,
+        raw: args.wants_tty() && term::is_interactive(),
         stdin: true,
         looks_on: false,
         replay: true,
@@ -244,7 +253,8 @@ async fn attached(
         let begun = Instant::now();
         match attach(gateway, &made.name, how).await {
             Ok(Outcome::Detached) => return Ok(None),
-            Ok(Outcome::Lost) => {}
+            // Once some of it has been shown, it is not shown again.
+            Ok(Outcome::Lost) => how.replay = false,
             Ok(outcome) => return Ok(outcome.exit()),
             Err(e)
                 if matches!(
@@ -256,15 +266,12 @@ async fn attached(
         if begun.elapsed() > REATTACH {
             since = Instant::now();
         }
-        // It has ended meanwhile, or the way to it was lost: the record knows.
-        match get(gateway, &made.name).await {
-            Ok(sandbox) => {
-                if let Some(exit) = exit_of(&sandbox, made)? {
-                    return Ok(Some(exit));
-                }
-            }
-            Err(e) if e.exit != Exit::Unreachable => return Err(e),
-            Err(_) => {}
+        let settled = tokio::select! {
+            settled = settle(gateway, made) => settled?,
+            n = next_signal(&mut signals) => return Ok(Some(Exit::of_process(128 + n))),
+        };
+        if settled.is_some() {
+            return Ok(settled);
         }
         if since.elapsed() > REATTACH {
             return Err(CliError::new(
@@ -277,9 +284,22 @@ async fn attached(
                 made.name
             )));
         }
-        how.replay = false;
-        tokio::time::sleep(BACK_OFF).await;
     }
+}
+
+/// It has ended meanwhile, or the way to it was lost: the record knows. None, after a pause, to try again.
+async fn settle(gateway: &Gateway, made: &Made) -> CliResult<Option<Exit>> {
+    match get(gateway, &made.name).await {
+        Ok(sandbox) => {
+            if let Some(exit) = exit_of(&sandbox, made)? {
+                return Ok(Some(exit));
+            }
+        }
+        Err(e) if e.exit != Exit::Unreachable => return Err(e),
+        Err(_) => {}
+    }
+    tokio::time::sleep(BACK_OFF).await;
+    Ok(None)
 }
 
 /// The exit that the record tells; none while it runs.
