@@ -28,7 +28,7 @@ pub fn workload(
     new_workspace: bool,
 ) -> Result<ByteStream, DriverError> {
     let mut head = Writer::default();
-    head.directory(relative(LINK_DIRECTORY), 0o711, SUPERVISOR)?;
+    head.directory(relative(LINK_DIRECTORY), 0o755, SUPERVISOR)?;
     if new_workspace {
         head.directory(relative(WORKSPACE), 0o755, user)?;
     }

@@ -179,11 +179,6 @@ impl SessionHub {
         self.0.logs.follow(sandbox)
     }
 
-    /// Forgets a deleted sandbox's log.
-    pub fn forget(&self, sandbox: SandboxId) {
-        self.0.logs.forget(sandbox);
-    }
-
     /// Ends every session and relay and waits for their last words; none is accepted afterwards.
     pub async fn shutdown(&self) {
         self.0.closing.cancel();

@@ -116,8 +116,4 @@ impl LogBook {
     pub(super) fn retain(&self, exists: impl Fn(SandboxId) -> bool) {
         self.lock().retain(|sandbox, _| exists(*sandbox));
     }
-
-    pub(super) fn forget(&self, sandbox: SandboxId) {
-        self.lock().remove(&sandbox);
-    }
 }

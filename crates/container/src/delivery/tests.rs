@@ -52,7 +52,7 @@ async fn the_runtime_belongs_to_root_the_link_to_the_supervisor_the_workspace_to
             .collect();
         let member = |path: &str, uid, mode, len, marked| (path.to_owned(), uid, mode, len, marked);
         let mut expected = vec![
-            member(".openshell/link", 65532, 0o711, 0, false),
+            member(".openshell/link", 65532, 0o755, 0, false),
             member("sandbox", 5, 0o755, 0, false),
             member(".openshell/bin", 0, 0o755, 0, false),
             member(".openshell/bin/openshell-sandbox", 0, 0o755, 700_001, true),
