@@ -84,8 +84,9 @@ class ASandboxThatIsThere(WithClient):
         self.assertEqual(result.stdout, "".join(f"[{word}]" for word in words))
 
     def test_exec_without_a_login_shell_runs_the_program_itself(self):
-        result = self.exec(["printenv", "FROM_SPEC"], no_login_shell=True)
-        self.assertEqual((result.stdout, result.exit_code), ("yes\n", 0))
+        result = self.exec(["env"], no_login_shell=True)
+        self.assertEqual(result.exit_code, 0)
+        self.assertIn("FROM_SPEC=yes", result.stdout.splitlines())
 
     def test_exec_takes_environment_and_working_directory(self):
         result = self.exec(["sh", "-c", "echo $FROM_CALL; pwd"], env={"FROM_CALL": "set"}, workdir="/tmp")
@@ -254,8 +255,8 @@ class Templates(WithClient):
         self.addCleanup(self.client.delete, sandbox, workspace=DEFAULT, allow_missing=True)
         self.assertEqual(created.created_from_workload_template.name, name)
         self.client.wait_ready(sandbox, workspace=DEFAULT, timeout_seconds=60)
-        result = self.client.exec(sandbox, ["printenv", "FROM_TEMPLATE"], workspace=DEFAULT)
-        self.assertEqual(result.stdout, "yes\n")
+        result = self.client.exec(sandbox, ["env"], workspace=DEFAULT)
+        self.assertIn("FROM_TEMPLATE=yes", result.stdout.splitlines())
 
         self.assertIn(
             templates.delete(name, workspace=DEFAULT).outcome, (DeletionOutcome.COMPLETED, DeletionOutcome.ACCEPTED)

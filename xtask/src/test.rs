@@ -13,16 +13,37 @@ use crate::{build, check, packages, say, sdk, with_engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the tests whose name contains this (checks and SDK test are left out then)
+    /// Only these parts; all of them without it
+    #[arg(long, value_enum, value_delimiter = ',')]
+    part: Vec<Part>,
+    /// Of the tests in Rust only those whose name contains this
     #[arg(long)]
     only: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Format, lints, arrows, house rules, supply chain
+    Checks,
+    /// Unit and integration tests of the crates
+    Crates,
+    /// Release binaries on a private engine
+    EndToEnd,
+    /// The published Python client
+    Sdk,
+}
+
+impl Args {
+    fn wants(&self, part: Part) -> bool {
+        self.part.is_empty() || self.part.contains(&part)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     packages::ensure(packages::Purpose::Tests)?;
     let mut tally = Tally::default();
-    if args.only.is_none() {
+    if args.wants(Part::Checks) {
         let (held, failed) = check::all();
         tally.add(Tally {
             passed: held,
@@ -48,22 +69,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
     let dist = build::build(false)?;
     let engine = with_engine::start()?;
-    say::step("unit and integration tests");
     let only = args.only.as_deref();
-    tally.add(tally::count(&mut tests(
-        &engine,
-        &dist,
-        Scope::Crates,
-        only,
-    ))?);
-    say::step("end-to-end tests");
-    tally.add(tally::count(&mut tests(
-        &engine,
-        &dist,
-        Scope::EndToEnd,
-        only,
-    ))?);
-    if only.is_none() {
+    if args.wants(Part::Crates) {
+        say::step("unit and integration tests");
+        tally.add(tally::count(&mut tests(
+            &engine,
+            &dist,
+            Part::Crates,
+            only,
+        ))?);
+    }
+    if args.wants(Part::EndToEnd) {
+        say::step("end-to-end tests");
+        tally.add(tally::count(&mut tests(
+            &engine,
+            &dist,
+            Part::EndToEnd,
+            only,
+        ))?);
+    }
+    if args.wants(Part::Sdk) {
         say::step("a client that nobody here wrote");
         tally.add(sdk::test(&engine, &dist)?);
     }
@@ -75,12 +100,7 @@ fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-enum Scope {
-    Crates,
-    EndToEnd,
-}
-
-fn tests(engine: &Engine, dist: &Path, scope: Scope, only: Option<&str>) -> Command {
+fn tests(engine: &Engine, dist: &Path, part: Part, only: Option<&str>) -> Command {
     let mut cargo = build::cargo();
     let nextest = host::find_program("cargo-nextest").is_some();
     if nextest {
@@ -95,10 +115,11 @@ fn tests(engine: &Engine, dist: &Path, scope: Scope, only: Option<&str>) -> Comm
         cargo.args(["test", "--no-fail-fast"]);
     }
     cargo.arg("--locked");
-    match scope {
-        Scope::Crates => cargo.args(["--workspace", "--exclude", "openshell-e2e"]),
-        Scope::EndToEnd => cargo.args(["-p", "openshell-e2e"]),
-    };
+    if part == Part::EndToEnd {
+        cargo.args(["-p", "openshell-e2e"]);
+    } else {
+        cargo.args(["--workspace", "--exclude", "openshell-e2e"]);
+    }
     cargo.args(only);
     if !nextest {
         // Tests that measure time, or share an engine, do not run side by side without nextest's groups.
