@@ -158,6 +158,7 @@ pub(crate) fn driver(e: &DriverError) -> Status {
     let (code, reason) = match e.kind {
         DriverErrorKind::Unreachable => (Code::Unavailable, "ENGINE_UNREACHABLE"),
         DriverErrorKind::Invalid => (Code::InvalidArgument, "INVALID_ARGUMENT"),
+        DriverErrorKind::PathMissing => (Code::NotFound, "PATH_MISSING"),
         DriverErrorKind::ImagePull => (Code::FailedPrecondition, "IMAGE_PULL_FAILED"),
         DriverErrorKind::ImageUnusable => (Code::FailedPrecondition, "IMAGE_UNUSABLE"),
         DriverErrorKind::NameTaken => (Code::FailedPrecondition, "NAME_TAKEN"),

@@ -382,7 +382,7 @@ impl<E: Engine> ContainerDriver<E> {
         }
         match self.engine.inspect_container(&container.0).await {
             Ok(None) => missing(container),
-            _ => error.doing_as(DriverErrorKind::Invalid, what),
+            _ => error.doing_as(DriverErrorKind::PathMissing, what),
         }
     }
 }

@@ -287,7 +287,7 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
     assert_eq!(members(&collect(root).await.unwrap())[0].1, 1000);
 
     for (path, kind) in [
-        ("/sandbox/nothing-here", DriverErrorKind::Invalid),
+        ("/sandbox/nothing-here", DriverErrorKind::PathMissing),
         ("/.openshell/boot", DriverErrorKind::Invalid),
         ("relative", DriverErrorKind::Invalid),
     ] {

@@ -220,8 +220,10 @@ pub enum DriverErrorKind {
     NameTaken,
     /// A recorded container no longer exists.
     RuntimeMissing,
-    /// The request cannot be done as asked (a limit, a missing path).
+    /// The request cannot be done as asked (a limit, a path that may not be used).
     Invalid,
+    /// There is no such file in the container.
+    PathMissing,
     /// The engine refused or failed otherwise.
     Engine,
 }

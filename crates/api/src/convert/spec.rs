@@ -168,17 +168,35 @@ fn refuse_unsupported(wire: &api::SandboxSpec) -> Result<(), Status> {
         validate::labels("spec.template.labels", &template.labels)?;
         validate::annotations("spec.template.annotations", &template.annotations)?;
     }
-    wire.policy.as_ref().map_or(Ok(()), refuse_network_policy)
+    wire.policy.as_ref().map_or(Ok(()), refuse_policy)
 }
 
-/// Everything is denied for now, so a policy that allows something cannot be honoured.
-fn refuse_network_policy(policy: &SandboxPolicy) -> Result<(), Status> {
-    let why = "network policies are not supported yet; without one all egress is denied";
-    if !policy.network_policies.is_empty() {
-        return Err(invalid("spec.policy.network_policies", why));
+/// A policy that this version would not enforce is refused rather than kept: nobody may believe in it.
+fn refuse_policy(policy: &SandboxPolicy) -> Result<(), Status> {
+    let network = "network policies are not supported yet; without one all egress is denied";
+    let fixed = "is not supported yet; without it the default applies";
+    let given = [
+        (
+            "network_policies",
+            !policy.network_policies.is_empty(),
+            network,
+        ),
+        (
+            "network_middlewares",
+            !policy.network_middlewares.is_empty(),
+            network,
+        ),
+        ("filesystem", asks(policy.filesystem.as_ref()), fixed),
+        ("landlock", asks(policy.landlock.as_ref()), fixed),
+        ("process", asks(policy.process.as_ref()), fixed),
+    ];
+    match given.into_iter().find(|(_, given, _)| *given) {
+        Some((field, _, why)) => Err(invalid(&format!("spec.policy.{field}"), why)),
+        None => Ok(()),
     }
-    if !policy.network_middlewares.is_empty() {
-        return Err(invalid("spec.policy.network_middlewares", why));
-    }
-    Ok(())
+}
+
+/// Whether a message says more than its absence would.
+fn asks<M: Default + PartialEq>(message: Option<&M>) -> bool {
+    message.is_some_and(|m| *m != M::default())
 }

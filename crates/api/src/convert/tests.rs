@@ -169,11 +169,23 @@ fn what_is_not_supported_yet_is_refused_by_name() {
     };
     refused(&spec, "spec.providers");
     let mut rules = policy::SandboxPolicy::default();
-    let filesystem_only = api::SandboxSpec {
+    let nothing_asked = api::SandboxSpec {
         policy: Some(rules.clone()),
         ..api::SandboxSpec::default()
     };
-    make(&filesystem_only).unwrap();
+    make(&nothing_asked).unwrap();
+    let filesystem = policy::FilesystemPolicy {
+        read_only: vec!["/srv".to_owned()],
+        ..Default::default()
+    };
+    let spec = api::SandboxSpec {
+        policy: Some(policy::SandboxPolicy {
+            filesystem: Some(filesystem),
+            ..rules.clone()
+        }),
+        ..api::SandboxSpec::default()
+    };
+    refused(&spec, "spec.policy.filesystem");
     rules
         .network_policies
         .insert("x".to_owned(), Default::default());

@@ -131,7 +131,10 @@ fn bring_failed(turn: &mut Turn<'_>, error: &DriverError) {
         DriverErrorKind::ImagePull => {
             settle::start_failed(turn, create, Reason::ImagePullFailed, message);
         }
-        DriverErrorKind::ImageUnusable | DriverErrorKind::NameTaken | DriverErrorKind::Invalid => {
+        DriverErrorKind::ImageUnusable
+        | DriverErrorKind::NameTaken
+        | DriverErrorKind::Invalid
+        | DriverErrorKind::PathMissing => {
             settle::start_failed(turn, true, Reason::StartFailed, message);
         }
         DriverErrorKind::Engine => {
