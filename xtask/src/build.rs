@@ -47,6 +47,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Where the binaries are laid out.
+pub(crate) fn dist(dev: bool) -> PathBuf {
+    target().join(if dev { "dist-dev" } else { "dist" })
+}
+
 /// Builds everything and returns the directory it is in.
 pub(crate) fn build(dev: bool) -> Result<PathBuf> {
     let started = Instant::now();
@@ -79,7 +84,7 @@ pub(crate) fn build(dev: bool) -> Result<PathBuf> {
     runtime.env("RUSTFLAGS", "-C target-feature=+crt-static");
     stream(&mut runtime)?;
 
-    let dist = target().join(if dev { "dist-dev" } else { "dist" });
+    let dist = dist(dev);
     let bin = dist.join("bin");
     let libexec = dist.join("libexec/openshell");
     std::fs::create_dir_all(&bin)?;

@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Of the tests in Rust only those whose name contains this
     #[arg(long)]
     only: Option<String>,
+    /// With the binaries that are in target/dist already
+    #[arg(long)]
+    no_build: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -67,7 +70,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
-    let dist = build::build(false)?;
+    let dist = if args.no_build {
+        build::dist(false)
+    } else {
+        build::build(false)?
+    };
     let engine = with_engine::start()?;
     let only = args.only.as_deref();
     if args.wants(Part::Crates) {
