@@ -44,6 +44,10 @@ pub struct SandboxSpec {
     pub resources: Resources,
     /// What happens when main ends.
     pub restart_policy: RestartPolicy,
+    /// Whoever creates it is about to attach to main: in the run of the create, a main that ends before waits a
+    /// little for its watcher.
+    #[serde(default)]
+    pub await_attachment: bool,
     /// Log level inside, as asked.
     pub log_level: String,
     /// The public `SandboxSpec` message as its user sent it, so that what this version does not act upon

@@ -7,7 +7,7 @@ use openshell_proto::link::EgressRequest;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::broker::{MAX_PENDING, Question};
+use crate::broker::{Attempt, MAX_PENDING, Question};
 use crate::process::launcher::PROOF;
 use crate::runtime::Runtime;
 
@@ -27,7 +27,7 @@ async fn decide(runtime: Arc<Runtime>, question: Question) {
     if is_proof(&question) {
         return question.refuse(libc::ECONNREFUSED);
     }
-    if question.datagram {
+    if question.attempt != Attempt::Connect {
         log(&runtime, &question, "datagrams do not leave a sandbox");
         return question.refuse(libc::ENETUNREACH);
     }
@@ -61,7 +61,12 @@ fn is_proof(question: &Question) -> bool {
 }
 
 fn log(runtime: &Runtime, question: &Question, why: &str) {
-    let transport = if question.datagram { "udp" } else { "tcp" };
+    // Resolvers aim at every address that they sort, and send nothing.
+    let (level, transport) = match question.attempt {
+        Attempt::Connect => ("warn", "tcp"),
+        Attempt::Aim => ("debug", "udp"),
+        Attempt::Send => ("warn", "udp"),
+    };
     let destination = question.target.to_string();
     let text = format!(
         "denied: {} to {destination} ({transport}): {why}",
@@ -76,5 +81,5 @@ fn log(runtime: &Runtime, question: &Question, why: &str) {
         ("pid", question.pid.to_string()),
         ("verdict", "denied".to_owned()),
     ];
-    runtime.control.log("warn", "egress", text, &fields);
+    runtime.control.log(level, "egress", text, &fields);
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::processes::{self, State, locked};
@@ -12,6 +13,8 @@ use crate::sys;
 
 /// Between two looks; only until nothing runs any more.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How soon somebody who runs although everything is frozen is stopped again.
+const HOLD: Duration = Duration::from_millis(200);
 /// A process in an uninterruptible wait stops when it comes back; it is not waited for longer than this.
 const BOUND: Duration = Duration::from_millis(900);
 
@@ -47,23 +50,27 @@ impl Inner {
 
 /// The freezer.
 #[derive(Default)]
-pub(crate) struct Freezer(Mutex<Inner>);
+pub(crate) struct Freezer {
+    inner: Mutex<Inner>,
+    begun: Notify,
+}
 
 impl Freezer {
     /// Whether anything may be started.
     pub(crate) fn is_frozen(&self) -> bool {
-        locked(&self.0).frozen()
+        locked(&self.inner).frozen()
     }
 
     /// Stops everything; the answer is how many still run after the last look.
     pub(crate) async fn freeze(&self, cause: Cause) -> usize {
         {
-            let mut inner = locked(&self.0);
+            let mut inner = locked(&self.inner);
             if !inner.frozen() {
                 inner.before = stopped();
             }
             inner.set(cause, true);
         }
+        self.begun.notify_one();
         let deadline = Instant::now() + BOUND;
         loop {
             // Nobody to stop is fine too.
@@ -76,9 +83,24 @@ impl Freezer {
         }
     }
 
+    /// Keeps it so for the life of the runtime: a timer that was set before may wake its process with a signal.
+    pub(crate) async fn hold(&self) {
+        loop {
+            if self.is_frozen() {
+                sleep(HOLD).await;
+            } else {
+                self.begun.notified().await;
+            }
+            // No await in between: a thaw comes before the look or after the signal.
+            if self.is_frozen() && running() > 0 {
+                let _none = sys::signal_all(libc::SIGSTOP);
+            }
+        }
+    }
+
     /// Takes one cause away; if it was the last, everything goes on. True if it did.
     pub(crate) fn thaw(&self, cause: Cause) -> bool {
-        let mut inner = locked(&self.0);
+        let mut inner = locked(&self.inner);
         if !inner.frozen() {
             return false;
         }
@@ -101,7 +123,7 @@ impl Freezer {
 
     /// Ends every freeze for good, so that everybody can be told to end.
     pub(crate) fn release(&self) {
-        let mut inner = locked(&self.0);
+        let mut inner = locked(&self.inner);
         *inner = Inner::default();
         drop(inner);
         let _none = sys::signal_all(libc::SIGCONT);

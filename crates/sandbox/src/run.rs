@@ -96,6 +96,9 @@ pub(crate) async fn run(bootstrap: Bootstrap) -> std::io::Result<i32> {
     }));
     let answers = egress::answer(Arc::clone(&runtime), inbox.questions);
     background.spawn(end.clone().run_until_cancelled_owned(answers));
+    let frozen = Arc::clone(&runtime);
+    let hold = async move { frozen.freezer.hold().await };
+    background.spawn(end.clone().run_until_cancelled_owned(hold));
     let names = dns::serve(Arc::clone(&runtime));
     background.spawn(end.clone().run_until_cancelled_owned(names));
     let mut keep = std::pin::pin!(link::keep(Arc::clone(&runtime)));
@@ -139,14 +142,8 @@ async fn finish(
     match ending {
         Ending::Main(exit) => {
             runtime.control.report_exit(exit.clone());
-            let told = async {
-                tokio::join!(
-                    runtime.control.exit_acknowledged(),
-                    runtime.main.unwatched()
-                );
-            };
             tokio::select! {
-                _late = timeout(REPORT, told) => {}
+                () = told(runtime) => {}
                 // Whoever stops us now gets what he wants at once.
                 Some(order) = stops.recv() => drop(order.done.send(())),
             }
@@ -177,6 +174,23 @@ async fn finish(
             status(runtime)
         }
     }
+}
+
+/// Main has ended: waits, each within its bound, for a watcher that was announced, and until its end is known and
+/// its output read.
+async fn told(runtime: &Runtime) {
+    tokio::select! {
+        () = runtime.main.watched() => {}
+        // Nobody can come any more.
+        () = runtime.control.unlinked() => {}
+    }
+    let known = async {
+        tokio::join!(
+            runtime.control.exit_acknowledged(),
+            runtime.main.unwatched()
+        );
+    };
+    let _late = timeout(REPORT, known).await;
 }
 
 /// Lets what has been said reach the socket: with one thread each of its hands on the way gets its turn.

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use openshell_proto::link::{FreezeRequest, ProcessSpec, StartMainRequest, StopRequest};
+use openshell_proto::link::{FreezeRequest, StartMainRequest, StopRequest};
 use tokio::time::timeout;
 use tonic::Code;
 
@@ -19,10 +19,7 @@ const CALL: Duration = Duration::from_secs(30);
 /// asked).
 pub(crate) async fn start_main(run: &Run) -> Infallible {
     loop {
-        let (process, link) = main_wanted(run).await;
-        let request = StartMainRequest {
-            process: Some(process),
-        };
+        let (request, link) = main_wanted(run).await;
         let answer = timeout(CALL, link.control().start_main(request)).await;
         match answer {
             Ok(Ok(answer)) => {
@@ -58,15 +55,15 @@ fn transient(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown)
 }
 
-async fn main_wanted(run: &Run) -> (ProcessSpec, Link) {
+async fn main_wanted(run: &Run) -> (StartMainRequest, Link) {
     let (mut plan, mut link) = (run.plan.subscribe(), run.link.subscribe());
     let mut main = run.main.subscribe();
     loop {
-        let process = plan.borrow_and_update().clone();
+        let request = plan.borrow_and_update().clone();
         let attached = link.borrow_and_update().link();
         let not_started = main.borrow_and_update().not_started();
-        if let (Some(process), Some(link), true) = (process, attached, not_started) {
-            return (process, link);
+        if let (Some(request), Some(link), true) = (request, attached, not_started) {
+            return (request, link);
         }
         tokio::select! {
             _ = plan.changed() => {}

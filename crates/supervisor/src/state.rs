@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use openshell_core::SupervisorInstance;
 use openshell_core::bootstrap::SupervisorBootstrap;
-use openshell_proto::link::{Exit, LogLine, MainState, NotStarted, Posture, Running, main_state};
+use openshell_proto::link::{
+    Exit, LogLine, MainState, NotStarted, Posture, Running, StartMainRequest, main_state,
+};
 use tokio::sync::watch;
 
 use crate::clock;
@@ -102,7 +104,7 @@ pub(crate) struct Run {
     /// Written once, by whoever finds out first.
     pub(crate) failure: watch::Sender<Option<Failure>>,
     /// What the main process is; written by the session.
-    pub(crate) plan: watch::Sender<Option<openshell_proto::link::ProcessSpec>>,
+    pub(crate) plan: watch::Sender<Option<StartMainRequest>>,
     /// Whether the gateway wants the workload frozen.
     pub(crate) frozen: watch::Sender<bool>,
     /// The gateway wants the run ended, with this grace.

@@ -87,6 +87,8 @@ pub(crate) fn spec(
         environment,
         resources: resources::or(limits, base.resources),
         restart_policy: restart_policy(wire.restart_policy)?,
+        // Not of the spec but of the request to create.
+        await_attachment: false,
         log_level: log_level("spec.log_level", &wire.log_level)?,
         wire: wire.encode_to_vec(),
     })

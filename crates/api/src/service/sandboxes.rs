@@ -43,11 +43,12 @@ impl<F: LifecycleFence> Inner<F> {
         let _shared = self.workspaces.read().await;
         self.require_workspace(&place).await?;
         let (base, template) = self.base(&place, &request.workload_template).await?;
-        let spec = convert::spec::spec(
+        let mut spec = convert::spec::spec(
             &request.spec.unwrap_or_default(),
             base,
             self.config.default_image.as_ref(),
         )?;
+        spec.await_attachment = request.await_main_process_attachment;
         let new = |name| NewSandbox {
             name,
             workspace: place.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openshell_core::token::Claims;
-use openshell_core::{SandboxRecord, SupervisorInstance, Timestamp, posture};
+use openshell_core::{Generation, SandboxRecord, SupervisorInstance, Timestamp, posture};
 use openshell_lifecycle::fence::SessionRefused;
 use openshell_lifecycle::ports::{
     Environment as _, MainReport, SessionEvent, SessionHandle, SessionHello, SystemEnvironment,
@@ -401,5 +401,7 @@ fn welcome(record: &SandboxRecord, config: &SessionConfig) -> to_supervisor::Mes
         main: Some(main),
         heartbeat_millis: u32::try_from(config.heartbeat.as_millis()).unwrap_or(u32::MAX),
         gateway_outage_limit_millis: millis(config.gateway_outage_limit),
+        // A later run has nobody who waits for it.
+        await_attachment: spec.await_attachment && record.life.generation == Generation(1),
     })
 }

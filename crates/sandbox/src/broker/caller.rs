@@ -16,6 +16,18 @@ pub(super) fn memory(pid: i32, address: u64, length: usize) -> io::Result<Vec<u8
     Ok(bytes)
 }
 
+/// What a socket of the caller speaks, by the kernel's name; `None` where that is not said. Read through `/proc`,
+/// because engines refuse `pidfd_getfd`.
+pub(super) fn protocol(pid: i32, descriptor: u64) -> Option<String> {
+    // The kernel looks at 32 bits of it.
+    let descriptor = descriptor & 0xffff_ffff;
+    let mut name = [0; 32];
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let length = rustix::fs::getxattr(path, "system.sockprotoname", &mut name).ok()?;
+    let name = name.get(..length)?.split(|byte| *byte == 0).next()?;
+    String::from_utf8(name.to_vec()).ok()
+}
+
 /// The program that a process runs; empty where the kernel does not say.
 pub(super) fn binary(pid: i32) -> String {
     std::fs::read_link(format!("/proc/{pid}/exe"))

@@ -20,6 +20,17 @@ use crate::sys::{Answer, Listener, Notification};
 /// Questions that may wait at once; more are refused.
 pub(crate) const MAX_PENDING: usize = 256;
 
+/// What a call that would leave the sandbox attempts. Datagrams never leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// A connection.
+    Connect,
+    /// A datagram socket's default destination: nothing is sent by it yet.
+    Aim,
+    /// A datagram.
+    Send,
+}
+
 /// A call that would leave the sandbox. Dropped without a verdict it is refused.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -32,8 +43,8 @@ pub(crate) struct Question {
     pub(crate) binary: String,
     /// And those of its ancestors, nearest first.
     pub(crate) ancestors: Vec<String>,
-    /// A datagram rather than a connection: never leaves.
-    pub(crate) datagram: bool,
+    /// What is attempted.
+    pub(crate) attempt: Attempt,
     /// Where to.
     pub(crate) target: SocketAddr,
 }
@@ -54,6 +65,18 @@ impl Drop for Question {
         }
     }
 }
+
+/// What the kernel calls the protocols whose sockets send datagrams.
+const DATAGRAMS: &[&str] = &[
+    "UDP",
+    "UDPv6",
+    "UDP-Lite",
+    "UDPLITEv6",
+    "PING",
+    "PINGv6",
+    "RAW",
+    "RAWv6",
+];
 
 /// What is decided at once, and what is not.
 enum Verdict {
@@ -90,7 +113,7 @@ fn handle(listener: &Arc<Listener>, call: &Notification, questions: &mpsc::Sende
                 pid: call.pid,
                 binary: caller::binary(call.pid),
                 ancestors: caller::ancestors(call.pid),
-                datagram: i64::from(call.number) == libc::SYS_sendto,
+                attempt: attempt(call),
                 target,
             };
             // If it cannot be asked it is refused, by being dropped.
@@ -108,6 +131,19 @@ fn location(call: &Notification) -> (u64, u64) {
         (a4, a5)
     } else {
         (a1, a2)
+    }
+}
+
+/// A socket that does not say what it speaks is asked about as a connection: that is denied unless allowed.
+fn attempt(call: &Notification) -> Attempt {
+    if i64::from(call.number) == libc::SYS_sendto {
+        return Attempt::Send;
+    }
+    let protocol = caller::protocol(call.pid, call.arguments[0]);
+    if protocol.is_some_and(|name| DATAGRAMS.contains(&name.as_str())) {
+        Attempt::Aim
+    } else {
+        Attempt::Connect
     }
 }
 

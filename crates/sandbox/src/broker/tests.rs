@@ -88,6 +88,28 @@ fn memory_is_copied_through_proc() {
 }
 
 #[test]
+fn a_socket_says_what_it_speaks() {
+    use std::os::fd::{AsRawFd as _, RawFd};
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let of = |fd: RawFd| caller::protocol(pid, u64::try_from(fd).unwrap());
+    let datagram = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let datagram6 = rustix::net::socket(
+        rustix::net::AddressFamily::INET6,
+        rustix::net::SocketType::DGRAM,
+        None,
+    );
+    let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(of(datagram.as_raw_fd()).as_deref(), Some("UDP"));
+    if let Ok(socket) = datagram6 {
+        assert_eq!(of(socket.as_raw_fd()).as_deref(), Some("UDPv6"));
+    }
+    assert_eq!(of(stream.as_raw_fd()).as_deref(), Some("TCP"));
+    let file = std::fs::File::open("/dev/null").unwrap();
+    assert_eq!(of(file.as_raw_fd()), None);
+    assert_eq!(of(RawFd::MAX), None);
+}
+
+#[test]
 fn a_path_leads_where_it_leads_for_the_caller() {
     let mut other = std::process::Command::new("/bin/sleep")
         .arg("100")

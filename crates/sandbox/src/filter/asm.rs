@@ -46,6 +46,8 @@ pub(crate) enum When {
     Always,
     /// The argument is one of these.
     In(usize, Vec<u32>),
+    /// The argument is one of these, and for those that say so another argument is one of theirs.
+    Cases(usize, Vec<(u32, Option<(usize, Vec<u32>)>)>),
     /// The argument has one of these bits.
     AnyBit(usize, u32),
     /// The argument (a pointer) is not null.
@@ -90,6 +92,10 @@ fn answer(action: Action) -> Instruction {
     statement(RETURN, action.word())
 }
 
+fn length(code: &[Instruction]) -> u8 {
+    u8::try_from(code.len()).expect("a block has one pair for each of a few values")
+}
+
 /// Every path through a block ends with a return, so the accumulator still holds the number for the next.
 fn block(rule: &Rule) -> Vec<Instruction> {
     let mut code = Vec::new();
@@ -100,6 +106,26 @@ fn block(rule: &Rule) -> Vec<Instruction> {
             for value in values {
                 code.push(jump(JUMP_EQUAL, *value, 0, 1));
                 code.push(answer(rule.action));
+            }
+            code.push(answer(Action::Allow));
+            return code;
+        }
+        When::Cases(argument, cases) => {
+            code.push(low(*argument));
+            for (value, further) in cases {
+                let mut then = Vec::new();
+                if let Some((argument, values)) = further {
+                    then.push(low(*argument));
+                    for value in values {
+                        then.push(jump(JUMP_EQUAL, *value, 0, 1));
+                        then.push(answer(rule.action));
+                    }
+                    then.push(answer(Action::Allow));
+                } else {
+                    then.push(answer(rule.action));
+                }
+                code.push(jump(JUMP_EQUAL, *value, 0, length(&then)));
+                code.extend(then);
             }
             code.push(answer(Action::Allow));
             return code;
@@ -154,9 +180,7 @@ pub(crate) fn assemble(
             continue;
         };
         let block = block(rule);
-        let skip =
-            u8::try_from(block.len()).expect("a block has one pair for each of a few values");
-        code.push(jump(JUMP_EQUAL, number, 0, skip));
+        code.push(jump(JUMP_EQUAL, number, 0, length(&block)));
         code.extend(block);
     }
     code.push(answer(Action::Allow));

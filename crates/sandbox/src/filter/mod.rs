@@ -109,9 +109,33 @@ const AIMED: &[(libc::c_long, usize)] = &[
     (libc::SYS_sched_setscheduler, 0),
     (libc::SYS_sched_setparam, 0),
     (libc::SYS_sched_setattr, 0),
-    (libc::SYS_setpriority, 1),
-    (libc::SYS_ioprio_set, 1),
 ];
+
+/// Who, as `setpriority` and `ioprio_set` number it: a process, a group, all of a user, which the runtime is too.
+const PRIORITY_OF: [u32; 3] = [0, 1, 2];
+const IO_PRIORITY_OF: [u32; 3] = [1, 2, 3];
+
+/// Another owner of a descriptor's signals, by a pointer that no filter can follow.
+const F_SETOWN_EX: u32 = 15;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
+/// Typing for somebody else: into a terminal, and on the console.
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+
+/// Priorities of the runtime are its own.
+fn priorities([process, group, user]: [u32; 3], protected: &[u32]) -> When {
+    let own = Some((1, protected.to_vec()));
+    When::Cases(0, vec![(process, own.clone()), (group, own), (user, None)])
+}
+
+/// A descriptor may not have its signals, of any number, sent to the runtime or its group.
+fn owners(protected: &[u32]) -> When {
+    let group = 1u32.wrapping_neg();
+    let own = [protected, &[group]].concat();
+    let set = libc::F_SETOWN.cast_unsigned();
+    When::Cases(1, vec![(set, Some((2, own))), (F_SETOWN_EX, None)])
+}
 
 /// The rules. `protected` are the thread ids of the runtime, pid 1 first.
 pub(crate) fn rules(protected: &[u32]) -> Vec<Rule> {
@@ -121,18 +145,30 @@ pub(crate) fn rules(protected: &[u32]) -> Vec<Rule> {
         action,
     };
     let refuse = Action::Refuse(libc::EPERM);
+    let families = When::FamilyNotIn(vec![
+        libc::AF_UNIX.cast_unsigned(),
+        libc::AF_INET.cast_unsigned(),
+        libc::AF_INET6.cast_unsigned(),
+    ]);
+    let no_family = Action::Refuse(libc::EAFNOSUPPORT);
+    let typing = vec![TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP];
     // The broker's own first: they are the most used.
     let mut rules = vec![
         rule(libc::SYS_connect, When::Always, Action::Notify),
         rule(libc::SYS_sendto, When::NotNull(4), Action::Notify),
+        rule(libc::SYS_socket, families.clone(), no_family),
+        rule(libc::SYS_socketpair, families, no_family),
+        rule(libc::SYS_ioctl, When::In(1, typing), refuse),
+        rule(libc::SYS_fcntl, owners(protected), refuse),
         rule(
-            libc::SYS_socket,
-            When::FamilyNotIn(vec![
-                libc::AF_UNIX.cast_unsigned(),
-                libc::AF_INET.cast_unsigned(),
-                libc::AF_INET6.cast_unsigned(),
-            ]),
-            Action::Refuse(libc::EAFNOSUPPORT),
+            libc::SYS_setpriority,
+            priorities(PRIORITY_OF, protected),
+            refuse,
+        ),
+        rule(
+            libc::SYS_ioprio_set,
+            priorities(IO_PRIORITY_OF, protected),
+            refuse,
         ),
         rule(libc::SYS_clone, When::AnyBit(0, NAMESPACES), refuse),
         rule(

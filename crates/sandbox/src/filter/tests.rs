@@ -103,6 +103,8 @@ fn sockets_are_local_or_internet_or_netlink_route() {
     assert_eq!(socket(libc::AF_NETLINK, 9), NO_FAMILY.word());
     for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_BLUETOOTH, 38] {
         assert_eq!(socket(family, 0), NO_FAMILY.word(), "{family}");
+        let pair = arg(0, u64::try_from(family).unwrap());
+        assert_eq!(verdict(libc::SYS_socketpair, pair), NO_FAMILY.word());
     }
 }
 
@@ -144,6 +146,55 @@ fn nothing_is_aimed_at_the_runtimes_own_threads() {
     // The kernel looks at 32 bits; so does the filter.
     let dirty = arg(0, 0xdead_beef_0000_0001);
     assert_eq!(verdict(libc::SYS_kill, dirty), EPERM.word());
+}
+
+#[test]
+fn no_descriptor_signals_the_runtime_and_nobody_types_for_others() {
+    let fcntl = |command: u32, owner: i64| {
+        let mut arguments = arg(1, command.into());
+        arguments[2] = owner.cast_unsigned();
+        verdict(libc::SYS_fcntl, arguments)
+    };
+    let set = libc::F_SETOWN.cast_unsigned();
+    for owner in [1, 7, 8, -1] {
+        assert_eq!(fcntl(set, owner), EPERM.word(), "{owner}");
+    }
+    for owner in [0, 42, -42] {
+        assert_eq!(fcntl(set, owner), Action::Allow.word(), "{owner}");
+    }
+    assert_eq!(fcntl(F_SETOWN_EX, 0x1000), EPERM.word());
+    for other in [libc::F_SETFL, libc::F_DUPFD, libc::F_SETLK, libc::F_GETOWN] {
+        let other = other.cast_unsigned();
+        assert_eq!(fcntl(other, 1), Action::Allow.word(), "{other}");
+    }
+    let ioctl = |request| verdict(libc::SYS_ioctl, arg(1, request));
+    for request in [0x5412, 0x541c, 0x8901, 0x8902] {
+        assert_eq!(ioctl(request), EPERM.word(), "{request:#x}");
+    }
+    for request in [libc::TIOCGWINSZ, libc::FIONBIO, libc::TIOCSCTTY] {
+        assert_eq!(ioctl(request), Action::Allow.word(), "{request:#x}");
+    }
+}
+
+#[test]
+fn the_runtimes_priority_is_its_own() {
+    for (number, kinds) in [
+        (libc::SYS_setpriority, PRIORITY_OF),
+        (libc::SYS_ioprio_set, IO_PRIORITY_OF),
+    ] {
+        let set = |kind: u32, who: u64| {
+            let mut arguments = arg(0, kind.into());
+            arguments[1] = who;
+            verdict(number, arguments)
+        };
+        let [process, group, user] = kinds;
+        for kind in [process, group] {
+            assert_eq!(set(kind, 7), EPERM.word());
+            assert_eq!(set(kind, 0), Action::Allow.word());
+            assert_eq!(set(kind, 42), Action::Allow.word());
+        }
+        assert_eq!(set(user, 0), EPERM.word());
+    }
 }
 
 #[test]

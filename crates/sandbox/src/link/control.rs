@@ -42,6 +42,7 @@ struct Inner {
 pub(crate) struct Control {
     inner: Mutex<Inner>,
     acknowledged: watch::Sender<bool>,
+    linked: watch::Sender<bool>,
 }
 
 fn message(out: Out) -> ControlFromSandbox {
@@ -54,6 +55,7 @@ impl Control {
         Self {
             inner: Mutex::default(),
             acknowledged: watch::Sender::new(false),
+            linked: watch::Sender::new(false),
         }
     }
 
@@ -72,6 +74,7 @@ impl Control {
             }
         }
         inner.link = Some((name, link));
+        self.linked.send_replace(true);
         name
     }
 
@@ -80,6 +83,7 @@ impl Control {
         let mut inner = locked(&self.inner);
         if inner.link.as_ref().is_some_and(|(n, _)| *n == name) {
             inner.link = None;
+            self.linked.send_replace(false);
             inner.egress.clear();
             inner.names.clear();
         }
@@ -153,6 +157,13 @@ impl Control {
         // The sender lives in `self`.
         let mut acknowledged = self.acknowledged.subscribe();
         let _known = acknowledged.wait_for(|done| *done).await;
+    }
+
+    /// Waits until there is no link.
+    pub(crate) async fn unlinked(&self) {
+        // The sender lives in `self`.
+        let mut linked = self.linked.subscribe();
+        let _known = linked.wait_for(|there| !there).await;
     }
 
     /// A log line for people; never waits, is kept while there is no link, dropped and counted beyond its bound.

@@ -141,11 +141,11 @@ impl Sandbox for Service {
 
     async fn start_main(&self, request: Request<StartMainRequest>) -> Outcome<StartMainResponse> {
         let runtime = self.attached()?;
+        let request = request.into_inner();
         let spec = request
-            .into_inner()
             .process
             .ok_or_else(|| Status::invalid_argument("there is nothing to start"))?;
-        let main = main_process::start(runtime, spec).await?;
+        let main = main_process::start(runtime, spec, request.await_attachment).await?;
         Ok(Response::new(StartMainResponse { main: Some(main) }))
     }
 

@@ -1,5 +1,6 @@
 //! The main process: started at most once in the life of this run (L10), kept whether or not anybody watches.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use openshell_proto::link::{
     Running,
 };
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
@@ -23,10 +24,8 @@ use crate::processes::locked;
 use crate::runtime::Runtime;
 use crate::{clock, process};
 
-/// A main that lived no longer may have ended before its first watcher could come,
-const SHORT: Duration = Duration::from_secs(3);
-/// who is waited for so long.
-const LINGER: Duration = Duration::from_secs(1);
+/// A watcher that was announced is waited for so long when main has ended before it came.
+const AWAIT_WATCHER: Duration = Duration::from_secs(10);
 
 /// What has become of it.
 #[derive(Clone, Debug)]
@@ -41,7 +40,8 @@ enum State {
 pub(crate) struct MainProcess {
     state: watch::Sender<State>,
     spec: Mutex<Option<ProcessSpec>>,
-    begun: Mutex<Option<Instant>>,
+    /// Whoever had the sandbox made comes to watch.
+    awaited: AtomicBool,
     output: Ring,
     /// Its input, taken by whoever holds it.
     input: Mutex<Input>,
@@ -59,7 +59,7 @@ impl MainProcess {
         Self {
             state: watch::Sender::new(State::NotStarted),
             spec: Mutex::default(),
-            begun: Mutex::default(),
+            awaited: AtomicBool::new(false),
             output: Ring::new(CAPACITY),
             input: Mutex::default(),
         }
@@ -106,18 +106,27 @@ impl MainProcess {
         }
     }
 
-    /// Waits until nobody reads its output any more. Whoever created a sandbox for one short command comes to read
-    /// a moment later than it has ended.
-    pub(crate) async fn unwatched(&self) {
-        if locked(&self.begun).is_some_and(|begun| begun.elapsed() < SHORT) {
-            let _nobody = timeout(LINGER, self.output.followed()).await;
+    /// Waits for the first watcher, if one was announced and has not come, within a bound: whoever has a sandbox
+    /// made for one short command comes a moment after it has ended.
+    pub(crate) async fn watched(&self) {
+        if self.awaited.load(Ordering::Relaxed) {
+            let _nobody = timeout(AWAIT_WATCHER, self.output.followed()).await;
         }
+    }
+
+    /// Waits until nobody reads its output any more.
+    pub(crate) async fn unwatched(&self) {
         self.output.all_gone().await;
     }
 }
 
-/// Starts it, or says what became of an earlier start with the same arguments.
-pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<MainState, Status> {
+/// Starts it, or says what became of an earlier start with the same arguments. `awaited`: its end waits for a
+/// watcher.
+pub(crate) async fn start(
+    runtime: &Arc<Runtime>,
+    spec: ProcessSpec,
+    awaited: bool,
+) -> Result<MainState, Status> {
     process::command::check(&spec).map_err(|e| Status::invalid_argument(e.to_string()))?;
     runtime.launcher()?;
     let main = &runtime.main;
@@ -131,7 +140,7 @@ pub(crate) async fn start(runtime: &Arc<Runtime>, spec: ProcessSpec) -> Result<M
             }
             None => {
                 *known = Some(spec.clone());
-                *locked(&main.begun) = Some(Instant::now());
+                main.awaited.store(awaited, Ordering::Relaxed);
                 main.state.send_replace(State::Starting);
                 true
             }

@@ -117,14 +117,61 @@ async fn the_end_of_main_is_reported_and_ends_the_rest() {
 }
 
 #[tokio::test]
-async fn a_short_main_is_still_there_for_its_first_watcher() {
+async fn a_main_whose_watcher_is_announced_is_there_for_it() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_main(sh("echo short; exit 4")).await;
+    link.start_awaited(sh("echo short; exit 4")).await;
     eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
+    // Longer than an end that is not awaited takes.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let done = link.attach_main(true, true).await.finish().await;
     assert_eq!((done.out(), done.exit.code), ("short".into(), 4));
     assert_eq!(sandbox.exit_code().await, 4);
+}
+
+#[tokio::test]
+async fn nobody_is_waited_for_who_was_not_announced_or_cannot_come() {
+    let ended = |sandbox: &Sandbox| {
+        let times = docker(&["inspect", "-f", "{{.State.FinishedAt}}", &sandbox.id]);
+        times.parse::<jiff::Timestamp>().unwrap()
+    };
+    let main_ended = |link: &crate::support::Link| {
+        let heard = link.heard.lock().unwrap();
+        let time = heard.exit.as_ref().unwrap().time.unwrap();
+        jiff::Timestamp::new(time.seconds, time.nanos).unwrap()
+    };
+    let after = |sandbox: &Sandbox, link: &crate::support::Link| {
+        let span = ended(sandbox).duration_since(main_ended(link));
+        Duration::try_from(span).unwrap_or_default()
+    };
+    let sandbox = Sandbox::start();
+    let mut link = sandbox.attach("a").await;
+    link.start_main(sh("exit 4")).await;
+    assert_eq!(sandbox.exit_code().await, 4);
+    let detached = after(&sandbox, &link);
+    assert!(detached < Duration::from_millis(900), "{detached:?}");
+
+    let sandbox = Sandbox::start();
+    let mut link = sandbox.attach("a").await;
+    link.start_awaited(sh("exit 5")).await;
+    eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
+    link.cut();
+    assert_eq!(sandbox.exit_code().await, 5);
+    let lost = after(&sandbox, &link);
+    assert!(lost < Duration::from_secs(8), "{lost:?}");
+
+    let sandbox = Sandbox::start();
+    let mut link = sandbox.attach("a").await;
+    link.start_awaited(sh("exit 6")).await;
+    eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
+    let stop = StopRequest {
+        grace_millis: 10_000,
+    };
+    // It may be gone before it can answer.
+    let _answer = link.client.stop(stop).await;
+    assert_eq!(sandbox.exit_code().await, 6);
+    let stopped = after(&sandbox, &link);
+    assert!(stopped < Duration::from_secs(5), "{stopped:?}");
 }
 
 #[tokio::test]

@@ -184,6 +184,7 @@ async fn an_incomplete_boundary_is_reported_and_nothing_is_started() {
     assert!(missing.iter().any(|m| m.contains("CapBnd")), "{missing:?}");
     let request = StartMainRequest {
         process: Some(sh("true")),
+        ..StartMainRequest::default()
     };
     let refused = link.client.start_main(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);

@@ -216,6 +216,7 @@ async fn main_is_started_once_and_a_late_attach_sees_what_it_said() {
     link.start_main(spec.clone()).await;
     let other = StartMainRequest {
         process: Some(sh("true")),
+        ..StartMainRequest::default()
     };
     let refused = link.client.start_main(other).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
@@ -249,6 +250,7 @@ async fn a_main_that_cannot_begin_ends_with_the_reason() {
     let mut link = sandbox.attach("a").await;
     let request = StartMainRequest {
         process: Some(argv(&["/no/such/main"])),
+        ..StartMainRequest::default()
     };
     let state = link.client.start_main(request).await.unwrap().into_inner();
     let Some(State::Exited(exit)) = state.main.unwrap().state else {

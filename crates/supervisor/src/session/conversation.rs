@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use openshell_proto::link::Exit;
+use openshell_proto::link::{Exit, StartMainRequest};
 use openshell_proto::supervisor::{
     ExitReport, FromSupervisor, Heartbeat, LinkChanged, MainStarted, RelayOpen, RelayRefused,
     ToSupervisor, Welcome, from_supervisor, to_supervisor,
@@ -231,10 +231,14 @@ impl<'r> Conversation<'r> {
         }
         self.outage_limit = Some(Duration::from_millis(welcome.gateway_outage_limit_millis));
         if let Some(main) = welcome.main {
+            let start = StartMainRequest {
+                process: Some(main),
+                await_attachment: welcome.await_attachment,
+            };
             self.run.plan.send_if_modified(|plan| {
                 let first = plan.is_none();
                 if first {
-                    *plan = Some(main);
+                    *plan = Some(start);
                 }
                 first
             });
