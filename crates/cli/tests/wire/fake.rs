@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) uploaded: Option<(String, Vec<u8>)>,
     /// What `attach` finds of the main process: its output and its exit code.
     pub(crate) main: Option<(&'static str, i32)>,
+    /// Whether the last create announced that it attaches.
+    pub(crate) awaited: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -191,6 +193,7 @@ impl World {
             if let Some(sandbox) = s.sandboxes.get_mut(&name) {
                 sandbox.spec = request.spec;
             }
+            s.awaited = request.await_main_process_attachment;
         });
         let answer = self.answer(&name);
         match name.as_str() {

@@ -8,10 +8,13 @@ use super::run::{eventually, signal};
 
 #[test]
 fn a_detached_create_prints_the_name_once_it_is_ready() {
-    let done = Fake::start().run(&[
+    let fake = Fake::start();
+    let done = fake.run(&[
         "sandbox", "create", "--name", "a", "--from", "img", "--detach", "--", "sleep", "9",
     ]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "a\n"));
+    fake.world
+        .change(|s| assert!(!s.awaited, "nobody comes to watch"));
     assert!(done.stderr.contains("Ready (Running)"), "{done:?}");
 }
 
@@ -39,6 +42,8 @@ fn an_attached_create_answers_with_the_main_processs_output_and_status() {
     let done = fake.run(&["sandbox", "create", "--name", "a", "-q", "--", "./main"]);
     assert_eq!((done.code, done.stdout.as_str()), (42, "hello"), "{done:?}");
     assert!(!fake.world.called("delete a"));
+    fake.world
+        .change(|s| assert!(s.awaited, "the gateway is told that we come"));
 }
 
 #[test]

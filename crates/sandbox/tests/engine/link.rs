@@ -9,7 +9,7 @@ use openshell_proto::link::main_state::State;
 use openshell_proto::link::{AttachRequest, FreezeRequest, StartMainRequest};
 use tonic::Code;
 
-use crate::support::{Sandbox, Setup, eventually, sh};
+use crate::support::{Sandbox, Setup, docker, eventually, sh};
 
 /// A main that counts in a file as long as it runs.
 const COUNT: &str = "while :; do echo x >> /sandbox/count; usleep 10000; done";
@@ -160,6 +160,46 @@ async fn an_ordered_freeze_outlasts_a_lost_link_and_ends_by_order() {
     assert!(stands_still(&sandbox).await);
     let thaw = FreezeRequest { frozen: false };
     again.client.freeze(thaw).await.unwrap();
+    counts(&sandbox).await;
+}
+
+#[tokio::test]
+async fn what_wakes_while_everything_is_frozen_is_stopped_again() {
+    // From outside, so as this user: the signal stands for one of a timer that the workload had set before.
+    let own = rustix::process::getuid();
+    let mut setup = Setup::default();
+    if !own.is_root() {
+        setup.engine = vec!["-u", Box::leak(own.as_raw().to_string().into_boxed_str())];
+    }
+    let sandbox = Sandbox::start_with(setup);
+    let mut link = sandbox.attach("a").await;
+    link.start_main(sh(COUNT)).await;
+    counts(&sandbox).await;
+    link.client
+        .freeze(FreezeRequest { frozen: true })
+        .await
+        .unwrap();
+    assert!(stands_still(&sandbox).await);
+    let before = size(&sandbox);
+    for line in docker(&["top", &sandbox.id, "-o", "pid,args"])
+        .lines()
+        .filter(|line| !line.contains("openshell-sandbox"))
+    {
+        let number = line.split_whitespace().next().unwrap().parse();
+        let Ok(Some(pid)) = number.map(rustix::process::Pid::from_raw) else {
+            continue;
+        };
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    }
+    eventually("it wakes", || (size(&sandbox) > before).then_some(())).await;
+    let woken = Instant::now();
+    while !stands_still(&sandbox).await {
+        assert!(woken.elapsed() < Duration::from_secs(5), "it goes on");
+    }
+    link.client
+        .freeze(FreezeRequest { frozen: false })
+        .await
+        .unwrap();
     counts(&sandbox).await;
 }
 

@@ -119,6 +119,7 @@ fn record(world: &World) -> SandboxRecord {
         spec: SandboxSpec {
             command: vec!["/bin/main".to_owned(), "--flag".to_owned()],
             environment: BTreeMap::from([("KEY".to_owned(), "value".to_owned())]),
+            await_attachment: true,
             ..SandboxSpec::default()
         },
         life: Life {

@@ -34,6 +34,7 @@ pub(crate) enum Posture {
 pub(crate) struct Seen {
     pub(crate) attached: Vec<String>,
     pub(crate) main: Vec<ProcessSpec>,
+    pub(crate) awaited: Vec<bool>,
     pub(crate) frozen: Vec<bool>,
     pub(crate) stopped: Vec<u32>,
     pub(crate) answers: Vec<control_from_supervisor::Message>,
@@ -277,8 +278,11 @@ impl Sandbox for FakeSandbox {
         &self,
         request: Request<StartMainRequest>,
     ) -> Result<Response<StartMainResponse>, Status> {
-        let process = request.into_inner().process.unwrap();
-        self.seen(|s| s.main.push(process));
+        let request = request.into_inner();
+        self.seen(|s| {
+            s.main.push(request.process.unwrap());
+            s.awaited.push(request.await_attachment);
+        });
         let mut main = self.state.main.lock().unwrap();
         if matches!(main.state, Some(main_state::State::NotStarted(_))) {
             main.state = Some(main_state::State::Running(Running {

@@ -27,6 +27,19 @@ async fn main_is_started_once_as_the_record_says_and_reported() {
 }
 
 #[tokio::test]
+async fn a_watcher_is_announced_for_the_run_of_the_create_only() {
+    for (generation, announced) in [(1, true), (2, false)] {
+        let world = World {
+            generation: Generation(generation),
+            ..World::new()
+        };
+        let pair = Pair::ready_in(world).await;
+        let seen = pair.sandbox.sees("main", |s| !s.main.is_empty()).await;
+        assert_eq!(seen.awaited, [announced], "generation {generation}");
+    }
+}
+
+#[tokio::test]
 async fn an_exit_report_is_kept_over_a_session_break() {
     let mut pair = Pair::ready().await;
     pair.gateway.stop().await;
