@@ -106,6 +106,7 @@ impl Watch<'_> {
         };
         let work = async {
             let mut heard = Instant::now();
+            let mut ended_before = false;
             loop {
                 let broken = match self.follow(&mut seen, &mut result, &mut heard).await {
                     Stream::Decided => return Ok(()),
@@ -125,7 +126,12 @@ impl Watch<'_> {
                         &broken,
                     ));
                 }
-                tokio::time::sleep(BACK_OFF).await;
+                // A stream that simply ends is the end of the sandbox, as the next look will tell.
+                let ended = broken.code() == Code::Ok;
+                if !ended || ended_before {
+                    tokio::time::sleep(BACK_OFF).await;
+                }
+                ended_before = ended;
             }
         };
         let ended = tokio::time::timeout_at(deadline, work).await;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use openshell_core::bootstrap::{LINK_DIRECTORY, RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
+use openshell_core::bootstrap::{RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind};
 use serde::Serialize;
 
@@ -20,17 +20,21 @@ pub const SUPERVISOR: UserIds = UserIds {
     gid: SUPERVISOR_UID,
 };
 
-/// Files for the workload: the runtime, the directory of the link socket, and (with a new workspace) the workspace
-/// itself, so that it belongs to the workload's user.
-pub fn workload(
-    runtime: &Binary,
-    user: UserIds,
-    new_workspace: bool,
-) -> Result<ByteStream, DriverError> {
+/// Files that a workload lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// The workload's user.
+    pub user: UserIds,
+    /// The workspace is new, and is to belong to that user.
+    pub new_workspace: bool,
+}
+
+/// Files for the workload: the runtime, and (with a new workspace) the workspace itself, so that it belongs to the
+/// workload's user. The directory of the link socket is the supervisor's, and comes with its image.
+pub fn workload(runtime: &Binary, delivery: Delivery) -> Result<ByteStream, DriverError> {
     let mut head = Writer::default();
-    head.directory(relative(LINK_DIRECTORY), 0o755, SUPERVISOR)?;
-    if new_workspace {
-        head.directory(relative(WORKSPACE), 0o755, user)?;
+    if delivery.new_workspace {
+        head.directory(relative(WORKSPACE), 0o755, delivery.user)?;
     }
     head.directory(parent(RUNTIME_BINARY), 0o755, ROOT)?
         .header_at(

@@ -205,8 +205,7 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
     }
 
     async fn launch(&self, _permit: &Permit, run: &Prepared) -> Result<Launched, DriverError> {
-        // Held until both have been started, which is when their bootstraps are read.
-        let Some(_inputs) = self.inputs.take(&run.supervisor) else {
+        let Some(pending) = self.inputs.take(&run.supervisor) else {
             return Err(DriverError::new(
                 DriverErrorKind::Invalid,
                 format!(
@@ -215,11 +214,20 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
                 ),
             ));
         };
+        // The supervisor starts while the workload's files are on their way.
+        let workload = async {
+            if let Some(delivery) = pending.delivery {
+                self.deliver(&run.workload, delivery).await?;
+            }
+            self.start(&run.workload, "the workload's container").await
+        };
         let (workload, supervisor) = join(
-            self.start(&run.workload, "the workload's container"),
+            workload,
             self.start(&run.supervisor, "the supervisor's container"),
         )
         .await;
+        // Held until both have been started, which is when their bootstraps are read.
+        drop((pending.workload, pending.supervisor));
         match (workload, supervisor) {
             (Ok(workload), Ok(supervisor)) => Ok(Launched {
                 workload,

@@ -1,15 +1,28 @@
-//! Bootstraps on their way: handed over when a run is prepared, read by its halves when it is launched.
+//! What a prepared run still needs when it is launched: the open ends of its bootstraps, which its halves then read,
+//! and files that its workload does not hold yet.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use openshell_core::ContainerId;
 
+use crate::delivery::Delivery;
+
 /// Runs that may be prepared and not launched at one time; beyond it the oldest ids give way.
 const MAX_PENDING: usize = 4096;
 
-/// The open ends of prepared runs, by the supervisor's container, which is new in every run.
-pub(crate) struct Inputs<I>(Mutex<BTreeMap<ContainerId, (I, I)>>);
+/// One prepared run.
+pub(crate) struct Pending<I> {
+    /// The open end of the workload's bootstrap.
+    pub(crate) workload: I,
+    /// The open end of the supervisor's.
+    pub(crate) supervisor: I,
+    /// Files for the workload, if it lacks any.
+    pub(crate) delivery: Option<Delivery>,
+}
+
+/// Prepared runs, by the supervisor's container, which is new in every run.
+pub(crate) struct Inputs<I>(Mutex<BTreeMap<ContainerId, Pending<I>>>);
 
 impl<I> Default for Inputs<I> {
     fn default() -> Self {
@@ -18,15 +31,15 @@ impl<I> Default for Inputs<I> {
 }
 
 impl<I> Inputs<I> {
-    pub(crate) fn put(&self, supervisor: &ContainerId, both: (I, I)) {
+    pub(crate) fn put(&self, supervisor: &ContainerId, run: Pending<I>) {
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if pending.len() >= MAX_PENDING {
             pending.pop_first();
         }
-        pending.insert(supervisor.clone(), both);
+        pending.insert(supervisor.clone(), run);
     }
 
-    pub(crate) fn take(&self, supervisor: &ContainerId) -> Option<(I, I)> {
+    pub(crate) fn take(&self, supervisor: &ContainerId) -> Option<Pending<I>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

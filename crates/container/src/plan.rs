@@ -89,12 +89,11 @@ pub struct ContainerPlan {
     pub log_bytes: u64,
 }
 
-fn link_mount(identity: &Identity) -> Mount {
+fn link_mount(identity: &Identity, copy_image_content: bool) -> Mount {
     Mount {
         volume: identity.link_volume(),
         target: RESERVED.to_owned(),
-        // An image must not be able to put anything here.
-        copy_image_content: false,
+        copy_image_content,
         labels: identity.labels(Role::Workload),
     }
 }
@@ -124,7 +123,8 @@ pub fn workload(
             "0".to_owned(),
         )]),
         mounts: vec![
-            link_mount(identity),
+            // A user's image must not be able to put anything there.
+            link_mount(identity, false),
             Mount {
                 volume: identity.workspace_volume(),
                 target: WORKSPACE.to_owned(),
@@ -162,7 +162,8 @@ pub fn supervisor(
         network,
         name_servers: Vec::new(),
         sysctls: BTreeMap::new(),
-        mounts: vec![link_mount(identity)],
+        // Our own image brings the directory of the socket.
+        mounts: vec![link_mount(identity, true)],
         read_only_root: true,
         cpu_millis: None,
         memory_bytes: None,

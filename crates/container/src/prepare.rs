@@ -11,10 +11,11 @@ use openshell_lifecycle::driver::{
     DriverError, DriverErrorKind, Permit, Prepared, Role, RunRequest,
 };
 
-use crate::delivery;
+use crate::delivery::{self, Delivery};
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
 use crate::identity::UserIds;
+use crate::inputs::Pending;
 use crate::labels::{Claim, Identity, Part};
 use crate::plan::{self, ContainerPlan};
 
@@ -118,10 +119,14 @@ impl<E: Engine> ContainerDriver<E> {
             self.make_supervisor(&identity, run, ground.user()),
         )
         .await;
-        let (workload, workload_input) = workload?;
+        let (workload, workload_input, delivery) = workload?;
         let (supervisor, supervisor_input) = supervisor?;
-        self.inputs
-            .put(&supervisor, (workload_input, supervisor_input));
+        let pending = Pending {
+            workload: workload_input,
+            supervisor: supervisor_input,
+            delivery,
+        };
+        self.inputs.put(&supervisor, pending);
         Ok((workload, supervisor))
     }
 
@@ -227,7 +232,7 @@ impl<E: Engine> ContainerDriver<E> {
         run: &RunRequest,
         ground: &Ground,
         new_workspace: bool,
-    ) -> Result<(ContainerId, E::Input), DriverError> {
+    ) -> Result<(ContainerId, E::Input, Option<Delivery>), DriverError> {
         let id = match ground {
             Ground::Kept(id, _) => id.clone(),
             Ground::New(image, user) => {
@@ -242,24 +247,34 @@ impl<E: Engine> ContainerDriver<E> {
             }
         };
         let new = matches!(ground, Ground::New(..));
-        if new || !self.has_runtime(&id).await? {
-            let archive = delivery::workload(&self.runtime, ground.user(), new_workspace)?;
-            self.engine
-                .put_archive(&id, delivery::WORKLOAD_DIRECTORY, archive)
-                .await
-                .map_err(|e| {
-                    if e.kind == EngineErrorKind::NotFound {
-                        return missing(&id);
-                    }
-                    e.doing("delivering the sandbox runtime")
-                })?;
-        }
+        let delivery = (new || !self.has_runtime(&id).await?).then(|| Delivery {
+            user: ground.user(),
+            new_workspace,
+        });
         let mut bootstrap = run.sandbox_bootstrap.clone();
         bootstrap.supervisor_uid = SUPERVISOR_UID;
         let input = self
             .hand_over(&id, delivery::bootstrap(&bootstrap)?)
             .await?;
-        Ok((id, input))
+        Ok((id, input, delivery))
+    }
+
+    /// Delivers what a workload lacks.
+    pub(crate) async fn deliver(
+        &self,
+        id: &ContainerId,
+        delivery: Delivery,
+    ) -> Result<(), DriverError> {
+        let archive = delivery::workload(&self.runtime, delivery)?;
+        self.engine
+            .put_archive(id, delivery::WORKLOAD_DIRECTORY, archive)
+            .await
+            .map_err(|e| {
+                if e.kind == EngineErrorKind::NotFound {
+                    return missing(id);
+                }
+                e.doing("delivering the sandbox runtime")
+            })
     }
 
     /// Whether a kept container holds the very runtime that we would deliver. Nobody inside can write there.

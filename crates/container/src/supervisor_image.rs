@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use openshell_core::bootstrap::RESERVED;
+use openshell_core::bootstrap::{LINK_DIRECTORY, RESERVED};
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind};
 use ring::digest::{Context, SHA256, digest};
 use serde_json::json;
@@ -94,10 +94,12 @@ impl SupervisorImage {
     }
 }
 
-/// The layer before and after the binary's bytes: the mount point, then the binary.
+/// The layer before and after the binary's bytes: the mount point with the directory of the link socket, which an
+/// engine copies into a new volume when it makes the container; then the binary.
 fn layer_frame(binary: &Binary) -> Result<(Bytes, Bytes), DriverError> {
     let head = Writer::default()
         .directory(relative(RESERVED), 0o755, ROOT)?
+        .directory(relative(LINK_DIRECTORY), 0o755, SUPERVISOR)?
         .header(
             relative(ENTRYPOINT),
             tar::EntryType::Regular,

@@ -334,14 +334,14 @@ async fn what_an_interrupted_attempt_left_is_found_again_l13() {
             name: request.name.clone(),
             workspace: request.workspace.clone(),
         },
-        openshell_core::Generation(1),
+        request.generation.next(),
         support::IMAGE,
         openshell_container::Network::None,
     );
     let earlier = engine.create_container(&earlier).await.unwrap();
     let listed = world.driver.list_owned().await.unwrap();
     assert_eq!(listed.len(), 1, "a probe is nobody's half");
-    // The next attempt starts from a clean place.
+    // Another attempt at the same run starts from a clean place; other runs are the fence's.
     let mut next = request.clone();
     next.generation = request.generation.next();
     world.run(&next).await;

@@ -36,7 +36,10 @@ async fn the_saved_image_is_whole_and_its_hashes_are_right() {
         .unwrap()
         .map(|e| e.unwrap().path().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(names, [".openshell", "openshell-supervisor"]);
+    assert_eq!(
+        names,
+        [".openshell", ".openshell/link", "openshell-supervisor"]
+    );
 }
 
 #[test]
