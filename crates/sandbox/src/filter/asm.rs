@@ -38,6 +38,9 @@ impl Action {
     }
 }
 
+/// A value, and another argument that must be one of these, if any.
+pub(crate) type Case = (u32, Option<(usize, Vec<u32>)>);
+
 /// When a rule applies; else the call is allowed. Arguments are looked at by their low 32 bits, which is all
 /// that the kernel uses of those named here, but for pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +49,8 @@ pub(crate) enum When {
     Always,
     /// The argument is one of these.
     In(usize, Vec<u32>),
-    /// The argument is one of these, and for those that say so another argument is one of theirs.
-    Cases(usize, Vec<(u32, Option<(usize, Vec<u32>)>)>),
+    /// The argument is the value of one of these cases, and what that case says holds too.
+    Cases(usize, Vec<Case>),
     /// The argument has one of these bits.
     AnyBit(usize, u32),
     /// The argument (a pointer) is not null.
