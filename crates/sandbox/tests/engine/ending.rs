@@ -120,7 +120,7 @@ async fn the_end_of_main_is_reported_and_ends_the_rest() {
 async fn a_main_whose_watcher_is_announced_is_there_for_it() {
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_awaited(sh("echo short; exit 4")).await;
+    link.start(sh("echo short; exit 4"), true).await;
     eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
     // Longer than an end that is not awaited takes.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -153,7 +153,7 @@ async fn nobody_is_waited_for_who_was_not_announced_or_cannot_come() {
 
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_awaited(sh("exit 5")).await;
+    link.start(sh("exit 5"), true).await;
     eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
     link.cut();
     assert_eq!(sandbox.exit_code().await, 5);
@@ -162,7 +162,7 @@ async fn nobody_is_waited_for_who_was_not_announced_or_cannot_come() {
 
     let sandbox = Sandbox::start();
     let mut link = sandbox.attach("a").await;
-    link.start_awaited(sh("exit 6")).await;
+    link.start(sh("exit 6"), true).await;
     eventually("it has ended", || link.heard.lock().unwrap().exit.clone()).await;
     let stop = StopRequest {
         grace_millis: 10_000,

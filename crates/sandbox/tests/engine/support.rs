@@ -353,12 +353,7 @@ impl Link {
         self.start(spec, false).await;
     }
 
-    /// A main whose watcher is announced.
-    pub(crate) async fn start_awaited(&mut self, spec: ProcessSpec) {
-        self.start(spec, true).await;
-    }
-
-    async fn start(&mut self, spec: ProcessSpec, await_attachment: bool) {
+    pub(crate) async fn start(&mut self, spec: ProcessSpec, await_attachment: bool) {
         let request = StartMainRequest {
             process: Some(spec),
             await_attachment,
