@@ -22,6 +22,8 @@ pub struct Recipe<'a> {
     pub files: &'a [(&'a str, &'a [u8], u32)],
     /// Leaves out `/bin` altogether.
     pub without_shell: bool,
+    /// `os/architecture` that it claims to be for; empty for this machine's.
+    pub platform: &'a str,
 }
 
 impl<'a> Recipe<'a> {
@@ -32,6 +34,7 @@ impl<'a> Recipe<'a> {
             user: "1000:1000",
             files: &[],
             without_shell: false,
+            platform: "",
         }
     }
 }
@@ -60,6 +63,9 @@ pub fn import(host: &str, recipe: &Recipe<'_>) -> Result<()> {
     docker.args(["--change", "LABEL openshell.ai/made-by=xtask"]);
     if !recipe.user.is_empty() {
         docker.args(["--change", &format!("USER {}", recipe.user)]);
+    }
+    if !recipe.platform.is_empty() {
+        docker.args(["--platform", recipe.platform]);
     }
     docker.args(["-", recipe.tag]);
     command::run_with(&mut docker, &archive, Duration::from_secs(60))?.success()?;

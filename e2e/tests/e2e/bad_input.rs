@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use openshell_e2e::command;
 use openshell_e2e::gateway::{Gateway, Settings};
-use openshell_e2e::image::{self, Recipe};
+use openshell_e2e::image;
 
-use crate::world::{IDLE, PATIENCE, World, cli, dist, engine_socket, make_image};
+use crate::world::{IDLE, PATIENCE, World, cli, dist, engine_socket};
 
 /// Words, the exit code, a word that the message must contain.
 type Case<'a> = (&'a [&'a str], i32, &'a str);
@@ -152,82 +152,6 @@ fn what_does_not_exist_is_not_found_by_every_verb() {
         ),
     ];
     each_is_refused(&world, &cases);
-    world.nothing_is_left();
-}
-
-#[test]
-fn images_that_cannot_be_run_end_in_a_clear_error_and_leave_nothing() {
-    let foreign = foreign_binary();
-    make_image(&Recipe {
-        without_shell: true,
-        ..Recipe::usual("openshell-dev/empty:1")
-    });
-    make_image(&Recipe {
-        files: &[
-            ("usr/plain", b"not a program", 0o644),
-            ("usr/foreign", &foreign, 0o755),
-        ],
-        ..Recipe::usual("openshell-dev/odd:1")
-    });
-    let world = World::new("images-bad");
-    // What could not be made at all.
-    for image in [
-        "openshell-dev/absent:1",
-        "localhost:1/absent:1",
-        "UPPER/case:1",
-        "a b",
-    ] {
-        let outcome = world.run(&[
-            "sandbox", "create", "--name", "box", "--from", image, "--detach", "--", "true",
-        ]);
-        assert_ne!(outcome.code, 0, "{image}");
-        assert!(
-            outcome.errors().contains(image),
-            "{image}: {}",
-            outcome.errors()
-        );
-        let _ = world.run(&["sandbox", "delete", "box"]);
-    }
-    // What was made and cannot run its main process.
-    for (image, main, exit) in [
-        ("openshell-dev/empty:1", "/bin/sh", 127),
-        ("openshell-dev/odd:1", "/usr/plain", 126),
-        ("openshell-dev/odd:1", "/usr/foreign", 126),
-        ("openshell-dev/odd:1", "/usr/absent", 127),
-    ] {
-        world.try_create("box", &["--from", image], &[main]);
-        let record = world.wait_phase("box", "Error", PATIENCE);
-        assert_eq!(record["exit_code"], exit, "{image} {main}: {record}");
-        let message = record["message"].as_str().unwrap_or_default();
-        assert!(message.contains(main), "{image} {main}: {message}");
-        world.delete("box");
-    }
-    world.nothing_is_left();
-}
-
-/// An ELF header of a machine that this is not.
-fn foreign_binary() -> Vec<u8> {
-    let mut header = b"\x7fELF\x02\x01\x01".to_vec();
-    header.resize(16, 0);
-    // An executable for IBM S/390.
-    header.extend([2, 0, 22, 0, 1, 0, 0, 0]);
-    header.resize(64, 0);
-    header
-}
-
-#[test]
-fn an_image_that_wants_root_runs_as_an_ordinary_user() {
-    make_image(&Recipe {
-        user: "",
-        ..Recipe::usual("openshell-dev/root:1")
-    });
-    let world = World::new("rootless");
-    world.create("box", &["--from", "openshell-dev/root:1"], IDLE);
-    assert_eq!(
-        world.said("box", "id -u; id -g; touch /sandbox/mine && echo ok"),
-        "1000\n1000\nok"
-    );
-    world.delete("box");
     world.nothing_is_left();
 }
 

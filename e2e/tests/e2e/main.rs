@@ -4,8 +4,13 @@
 mod bad_input;
 mod boundary;
 mod bounds;
+mod certificates;
 mod doctor;
 mod exec;
+mod images;
 mod life;
 mod main_job;
+mod store;
+mod taken;
+mod terminal;
 mod world;

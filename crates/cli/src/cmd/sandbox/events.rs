@@ -130,13 +130,14 @@ impl EventView {
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; 7] {
         [
             self.time.clone().unwrap_or_default(),
             self.generation.to_string(),
             self.input.clone(),
             self.verdict.clone(),
             self.phases(),
+            self.reason.clone(),
             self.message.clone(),
         ]
     }
@@ -144,10 +145,10 @@ impl EventView {
     fn print_line(&self, format: Format) -> CliResult<()> {
         match format {
             Format::Table | Format::Name => {
-                let [time, generation, input, verdict, phases, message] =
+                let [time, generation, input, verdict, phases, reason, message] =
                     self.cells().map(|c| printable(&c));
                 out(format_args!(
-                    "{time}  {generation:>3}  {input:<32}  {verdict:<12}  {phases:<24}  {message}"
+                    "{time}  {generation:>3}  {input:<32}  {verdict:<12}  {phases:<24}  {reason:<22}  {message}"
                 ));
             }
             Format::Json | Format::Yaml => {
@@ -162,7 +163,9 @@ impl EventView {
 }
 
 fn as_table(events: &[EventView]) -> String {
-    let mut table = Table::new(&["TIME", "RUN", "INPUT", "VERDICT", "PHASE", "MESSAGE"]);
+    let mut table = Table::new(&[
+        "TIME", "RUN", "INPUT", "VERDICT", "PHASE", "REASON", "MESSAGE",
+    ]);
     for event in events {
         table.row(event.cells());
     }
@@ -197,10 +200,10 @@ mod tests {
         ]
         .map(EventView::new);
         insta::assert_snapshot!(as_table(&events), @r"
-        TIME                      RUN  INPUT         VERDICT   PHASE             MESSAGE
-        2025-10-09T08:53:20.005Z  1    command stop  accepted  → Provisioning    asked by its user
-        2025-10-09T08:53:20.005Z  1    command stop  accepted  Ready → Stopping  asked by its user
-        2025-10-09T08:53:20.005Z  1    command stop  stale     Stopped           asked by its user
+        TIME                      RUN  INPUT         VERDICT   PHASE             REASON         MESSAGE
+        2025-10-09T08:53:20.005Z  1    command stop  accepted  → Provisioning    StopRequested  asked by its user
+        2025-10-09T08:53:20.005Z  1    command stop  accepted  Ready → Stopping  StopRequested  asked by its user
+        2025-10-09T08:53:20.005Z  1    command stop  stale     Stopped           StopRequested  asked by its user
         ");
     }
 }
