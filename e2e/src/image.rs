@@ -1,5 +1,6 @@
 //! Workload images made from nothing but a static busybox: no registry is needed.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -22,8 +23,6 @@ pub struct Recipe<'a> {
     pub files: &'a [(&'a str, &'a [u8], u32)],
     /// Leaves out `/bin` altogether.
     pub without_shell: bool,
-    /// `os/architecture` that it claims to be for; empty for this machine's.
-    pub platform: &'a str,
 }
 
 impl<'a> Recipe<'a> {
@@ -34,7 +33,6 @@ impl<'a> Recipe<'a> {
             user: "1000:1000",
             files: &[],
             without_shell: false,
-            platform: "",
         }
     }
 }
@@ -64,11 +62,59 @@ pub fn import(host: &str, recipe: &Recipe<'_>) -> Result<()> {
     if !recipe.user.is_empty() {
         docker.args(["--change", &format!("USER {}", recipe.user)]);
     }
-    if !recipe.platform.is_empty() {
-        docker.args(["--platform", recipe.platform]);
-    }
     docker.args(["-", recipe.tag]);
     command::run_with(&mut docker, &archive, Duration::from_secs(60))?.success()?;
+    Ok(())
+}
+
+/// Gives an image the name of another architecture: what a machine of that kind would have pushed.
+///
+/// # Errors
+/// When the engine refuses, or saves images in a form that is not known here.
+pub fn claim_architecture(host: &str, tag: &str, architecture: &str) -> Result<()> {
+    let docker = || {
+        let mut docker = Command::new("docker");
+        docker.args(["-H", host]);
+        docker
+    };
+    let saved = command::ok(docker().args(["save", tag]))?.stdout;
+    let part = |name: &str| -> Result<Vec<u8>> {
+        let mut saved = tar::Archive::new(saved.as_slice());
+        for entry in saved.entries()? {
+            let mut entry = entry?;
+            if entry.path()?.as_ref() == Path::new(name) {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes)?;
+                return Ok(bytes);
+            }
+        }
+        bail!("there is no {name} in the saved image {tag}")
+    };
+    let manifest: serde_json::Value = serde_json::from_slice(&part("manifest.json")?)?;
+    let named = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&part(&named(&manifest[0]["Config"]))?)?;
+    config["architecture"] = architecture.into();
+    let layer = part(&named(&manifest[0]["Layers"][0]))?;
+    let manifest = serde_json::json!([
+        { "Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"] }
+    ]);
+    let mut tar = tar::Builder::new(Vec::new());
+    file(
+        &mut tar,
+        "manifest.json",
+        manifest.to_string().as_bytes(),
+        0o644,
+    )?;
+    file(
+        &mut tar,
+        "config.json",
+        config.to_string().as_bytes(),
+        0o644,
+    )?;
+    file(&mut tar, "layer.tar", &layer, 0o644)?;
+    let changed = tar.into_inner().context("the image could not be packed")?;
+    command::run_with(docker().arg("load"), &changed, Duration::from_secs(60))?.success()?;
     Ok(())
 }
 
