@@ -73,7 +73,7 @@ impl Default for FenceConfig {
             engine_outage_limit: Duration::from_secs(120),
             provisioning: Duration::from_secs(300),
             containment: Duration::from_secs(15),
-            exit_confirmation: Duration::from_secs(5),
+            exit_confirmation: Duration::from_secs(15),
             exit_report: Duration::from_secs(2),
             engine_call: Duration::from_secs(60),
             restore_concurrency: 16,

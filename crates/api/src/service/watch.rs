@@ -65,7 +65,7 @@ impl<F: LifecycleFence> Api<F> {
         let record = inner.find(request.workspace_scope.take(), "sandbox", &request.sandbox)?;
         let id = record.meta.id;
         // Before anything is read, so that nothing falls between.
-        let lines = inner.hub.follow_logs(id);
+        let lines = request.follow_logs.then(|| inner.hub.follow_logs(id));
         let resumed = match request.resume_after_cursor.as_str() {
             "" => None,
             text => Some(Cursor::parse(text, &inner.epoch, id)?),
@@ -103,11 +103,21 @@ impl<F: LifecycleFence> Api<F> {
     }
 }
 
+/// The next line, for who follows them.
+async fn next_line(
+    lines: &mut Option<broadcast::Receiver<SourcedLine>>,
+) -> Result<SourcedLine, broadcast::error::RecvError> {
+    match lines {
+        Some(lines) => lines.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl<F: LifecycleFence> Watcher<F> {
     async fn run(
         &mut self,
         mut records: Records,
-        mut lines: broadcast::Receiver<SourcedLine>,
+        mut lines: Option<broadcast::Receiver<SourcedLine>>,
         resuming: bool,
     ) -> Result<(), Fault> {
         let first = records.borrow_and_update().clone().ok_or(Over)?;
@@ -139,7 +149,7 @@ impl<F: LifecycleFence> Watcher<F> {
                         return Ok(());
                     }
                 }
-                line = lines.recv(), if logs => match line {
+                line = next_line(&mut lines) => match line {
                     Ok(line) => self.send_line(line).await?,
                     Err(broadcast::error::RecvError::Lagged(n)) => {
                         self.warn(format!("{n} log lines were skipped: this client reads too slowly")).await?;
