@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -22,6 +23,7 @@ pub struct Binary {
     len: u64,
     architecture: &'static str,
     mark: u32,
+    modified: SystemTime,
 }
 
 impl Binary {
@@ -37,7 +39,9 @@ impl Binary {
             )
         };
         let file = File::open(path).map_err(|e| fail(e.to_string()))?;
-        let len = file.metadata().map_err(|e| fail(e.to_string()))?.len();
+        let facts = file.metadata().map_err(|e| fail(e.to_string()))?;
+        let len = facts.len();
+        let modified = facts.modified().map_err(|e| fail(e.to_string()))?;
         let mut header = [0u8; 20];
         file.read_exact_at(&mut header, 0)
             .map_err(|e| fail(e.to_string()))?;
@@ -49,6 +53,7 @@ impl Binary {
             len,
             architecture,
             mark: 0,
+            modified,
         };
         binary.mark = binary.content_mark().map_err(|e| fail(e.to_string()))?;
         Ok(binary)
@@ -109,16 +114,34 @@ impl Binary {
         })
     }
 
-    /// The same as a stream.
+    /// The same as a stream. One that was written over since it was opened is an error: half of it would be another.
     pub fn stream(&self) -> impl Stream<Item = Result<Bytes, DriverError>> + Send + use<> {
-        stream::iter(self.chunks().map(|chunk| {
+        let refused = self.overwritten().map(Err);
+        let chunks = self.chunks().map(|chunk| {
             chunk.map_err(|e| {
                 DriverError::new(
                     DriverErrorKind::Engine,
                     format!("reading a runtime binary failed: {e}"),
                 )
             })
-        }))
+        });
+        stream::iter(refused.into_iter().chain(chunks))
+    }
+
+    fn overwritten(&self) -> Option<DriverError> {
+        let now = self.file.metadata();
+        let same = now.is_ok_and(|facts| {
+            facts.len() == self.len && facts.modified().is_ok_and(|at| at == self.modified)
+        });
+        (!same).then(|| {
+            DriverError::new(
+                DriverErrorKind::Invalid,
+                format!(
+                    "{} was written over while the gateway runs; restart the gateway",
+                    self.path.display()
+                ),
+            )
+        })
     }
 }
 

@@ -91,3 +91,12 @@ fn another_binary_has_another_mark() {
     std::fs::write(other.path(), bytes).unwrap();
     assert_ne!(first.mark(), Binary::open(other.path()).unwrap().mark());
 }
+
+#[tokio::test]
+async fn a_binary_that_was_written_over_is_refused_with_the_way_out() {
+    use futures_util::StreamExt as _;
+    let (file, binary) = binary();
+    std::fs::write(file.path(), b"\x7fELF\x02\x01 another one").unwrap();
+    let first = Box::pin(binary.stream()).next().await.unwrap();
+    assert!(first.unwrap_err().message.contains("restart the gateway"));
+}
