@@ -13,7 +13,8 @@ use futures_util::{Stream, stream};
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind};
 use ring::digest::{Context, SHA256};
 
-const CHUNK: usize = 256 * 1024;
+/// Small enough to be reused by the allocator rather than to leave holes.
+const CHUNK: usize = 64 * 1024;
 
 /// A static ELF binary on disk, held open.
 #[derive(Clone, Debug)]
