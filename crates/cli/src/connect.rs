@@ -111,13 +111,30 @@ impl Target {
             .http2_keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10));
         if let Some(files) = &self.tls {
-            endpoint = endpoint.tls_config(tls_config(files)?).map_err(bad)?;
+            endpoint = endpoint
+                .tls_config(tls_config(files)?)
+                .map_err(|e| self.unfit(files, &e))?;
         }
         // The endpoint's own limit is for TCP only; whoever accepts and then says nothing is not a gateway.
         match tokio::time::timeout(2 * CONNECT_TIMEOUT, endpoint.connect()).await {
             Ok(connected) => connected.map_err(|e| self.explain(&e)),
             Err(_) => Err(self.silent()),
         }
+    }
+
+    /// Our certificate files are there, and do not go together.
+    fn unfit(&self, files: &TlsFiles, error: &tonic::transport::Error) -> CliError {
+        CliError::new(
+            Exit::Denied,
+            format!("the client certificate for {} cannot be used", self.label()),
+        )
+        .why(format!(
+            "{} and {} do not make a pair: {}",
+            files.cert.display(),
+            files.key.display(),
+            deepest(error)
+        ))
+        .hint("register the gateway again with `openshell gateway add` and the files that belong together")
     }
 
     /// Something accepts connections there, and does not speak.
