@@ -100,6 +100,7 @@ impl<E: Engine> ContainerDriver<E> {
 
     pub(crate) async fn remove_container(&self, id: &ContainerId) -> Result<(), DriverError> {
         drop(self.inputs.take(id));
+        self.delivered.forget(id);
         self.engine
             .remove_container(id)
             .await

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use crate::binary::Binary;
 use crate::cleanup::recognise;
 use crate::config::ContainerConfig;
+use crate::delivered::Delivered;
 use crate::engine::{ContainerFacts, ContainerStatus, Engine, EngineError, EngineErrorKind};
 use crate::identity::UserIds;
 use crate::images::Users;
@@ -41,6 +42,7 @@ pub struct ContainerDriver<E: Engine> {
     pub(crate) supervisor: SupervisorImage,
     pub(crate) users: Users,
     pub(crate) inputs: Inputs<E::Input>,
+    pub(crate) delivered: Delivered,
     reported: Mutex<BTreeSet<ContainerId>>,
 }
 
@@ -57,6 +59,7 @@ impl<E: Engine> ContainerDriver<E> {
             supervisor,
             users: Users::default(),
             inputs: Inputs::default(),
+            delivered: Delivered::default(),
             reported: Mutex::default(),
         })
     }

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod binary;
 mod cleanup;
 pub mod config;
+mod delivered;
 pub mod delivery;
 pub mod driver;
 pub mod engine;

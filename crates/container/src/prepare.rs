@@ -274,19 +274,28 @@ impl<E: Engine> ContainerDriver<E> {
                     return missing(id);
                 }
                 e.doing("delivering the sandbox runtime")
-            })
+            })?;
+        self.delivered.insert(id);
+        Ok(())
     }
 
     /// Whether a kept container holds the very runtime that we would deliver. Nobody inside can write there.
     async fn has_runtime(&self, id: &ContainerId) -> Result<bool, DriverError> {
+        if self.delivered.holds(id) {
+            return Ok(true);
+        }
         let held = self
             .engine
             .stat(id, RUNTIME_BINARY)
             .await
             .map_err(|e| e.doing("looking at the sandbox runtime"))?;
-        Ok(held.is_some_and(|file| {
+        let same = held.is_some_and(|file| {
             file.size == self.runtime.len() && file.modified == i64::from(self.runtime.mark())
-        }))
+        });
+        if same {
+            self.delivered.insert(id);
+        }
+        Ok(same)
     }
 
     async fn make_supervisor(
