@@ -249,7 +249,7 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         id_or_name: &str,
     ) -> impl Future<Output = Result<Option<ContainerFacts>, EngineError>> + Send;
-    /// Removes it, running or not, with its private volumes. Success once it is gone, whoever removed it.
+    /// Removes it, running or not, with its anonymous volumes. Success once it is gone, whoever removed it.
     fn remove_container(
         &self,
         id: &ContainerId,

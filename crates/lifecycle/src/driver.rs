@@ -326,7 +326,7 @@ pub trait ComputeDriver: Send + Sync + 'static {
         grace: Duration,
     ) -> impl Future<Output = Result<StopOutcome, DriverError>> + Send;
 
-    /// Removes a supervisor's container with its private volume, running or not.
+    /// Removes a supervisor's container, running or not.
     fn remove_supervisor(
         &self,
         permit: &Permit,

@@ -1,6 +1,7 @@
 //! The commands, one module for each noun.
 
 pub(crate) mod doctor;
+mod each;
 pub(crate) mod forward;
 pub(crate) mod gateway;
 pub(crate) mod logs;

@@ -12,8 +12,9 @@ use crate::connect::{Gateway, request_id};
 use crate::error::{CliError, CliResult};
 use crate::exit::Exit;
 use crate::global::GlobalArgs;
-use crate::output::{OutputArgs, Table, fields, out, print, say};
+use crate::output::{OutputArgs, Table, fields, print};
 
+use super::each::delete_each;
 use super::sandbox::args::{Pair, parse_pair};
 
 /// `openshell workspace`
@@ -210,34 +211,18 @@ impl ListArgs {
 }
 
 impl DeleteArgs {
-    /// Goes on after a failure; the first one decides the exit code.
     async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
         let gateway = Gateway::connect(global).await?;
-        let mut exit = Exit::Done;
-        for name in self.names {
+        let delete = async |name| {
             let request = api::DeleteWorkspaceRequest {
-                name: name.clone(),
+                name,
                 allow_missing: true,
                 request_id: request_id(),
             };
-            match gateway.api().delete_workspace(request).await {
-                Ok(answer) => {
-                    if answer.into_inner().outcome() == api::DeletionOutcome::AlreadyAbsent {
-                        say(format_args!("workspace {name:?} did not exist"));
-                    }
-                    out(&name);
-                }
-                Err(status) => {
-                    let error =
-                        gateway.failed(format!("workspace {name:?} could not be deleted"), &status);
-                    say(&error);
-                    if exit == Exit::Done {
-                        exit = error.exit;
-                    }
-                }
-            }
-        }
-        Ok(exit)
+            let answer = gateway.api().delete_workspace(request).await?;
+            Ok(answer.into_inner().outcome())
+        };
+        Ok(delete_each(&gateway, "workspace", self.names, delete).await)
     }
 }
 

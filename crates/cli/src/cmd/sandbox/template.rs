@@ -12,8 +12,9 @@ use crate::connect::{Gateway, request_id};
 use crate::error::{CliError, CliResult};
 use crate::exit::Exit;
 use crate::global::GlobalArgs;
-use crate::output::{OutputArgs, Table, fields, out, print, say};
+use crate::output::{OutputArgs, Table, fields, print};
 
+use super::super::each::delete_each;
 use super::args::{Pair, map, parse_cpu, parse_memory, parse_pair};
 
 /// `openshell sandbox template`
@@ -239,32 +240,17 @@ impl ListArgs {
 impl DeleteArgs {
     async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
         let gateway = Gateway::connect(global).await?;
-        let mut exit = Exit::Done;
-        for name in self.names {
+        let delete = async |name| {
             let request = api::DeleteSandboxTemplateRequest {
                 workspace_scope: gateway.scope(),
-                name: name.clone(),
+                name,
                 allow_missing: true,
                 request_id: request_id(),
             };
-            match gateway.api().delete_sandbox_template(request).await {
-                Ok(answer) => {
-                    if answer.into_inner().outcome() == api::DeletionOutcome::AlreadyAbsent {
-                        say(format_args!("template {name:?} did not exist"));
-                    }
-                    out(&name);
-                }
-                Err(status) => {
-                    let error =
-                        gateway.failed(format!("template {name:?} could not be deleted"), &status);
-                    say(&error);
-                    if exit == Exit::Done {
-                        exit = error.exit;
-                    }
-                }
-            }
-        }
-        Ok(exit)
+            let answer = gateway.api().delete_sandbox_template(request).await?;
+            Ok(answer.into_inner().outcome())
+        };
+        Ok(delete_each(&gateway, "template", self.names, delete).await)
     }
 }
 
