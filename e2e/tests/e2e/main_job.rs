@@ -1,5 +1,6 @@
 //! The main job: create, run, watch, stop, start, restart and delete.
 
+use openshell_e2e::image::TEST_IMAGE as IMAGE;
 use serde_json::json;
 
 use crate::world::{IDLE, World};
@@ -40,6 +41,40 @@ fn a_sandbox_is_created_used_stopped_started_and_deleted_with_one_id_and_its_fil
 
     world.delete("box");
     assert_eq!(world.run(&["sandbox", "get", "box"]).code, 3);
+    world.nothing_is_left();
+}
+
+#[test]
+fn templates_and_workspaces_are_made_shown_used_and_deleted_several_at_once() {
+    let world = World::new("templates");
+    world.ok(&["workspace", "create", "team"]);
+    world.ok(&["sandbox", "template", "create", "plain", "--image", IMAGE]);
+    world.ok(&[
+        "sandbox", "template", "create", "small", "--image", IMAGE, "--cpu", "500m", "--memory",
+        "64Mi",
+    ]);
+    let shown = world.ok(&["sandbox", "template", "get", "small", "-o", "json"]);
+    assert!(shown.text().contains("500m"), "{}", shown.text());
+    world.ok(&[
+        "sandbox",
+        "create",
+        "--name",
+        "box",
+        "--template",
+        "small",
+        "--detach",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    assert_eq!(world.record("box")["image"], IMAGE);
+    world.delete("box");
+    let gone = world.ok(&["sandbox", "template", "delete", "plain", "absent", "small"]);
+    assert!(gone.errors().contains("\"absent\" did not exist"));
+    // One that cannot be deleted does not spare the next.
+    let mixed = world.run(&["workspace", "delete", "default", "team"]);
+    assert_eq!(mixed.code, 4, "{}", mixed.errors());
+    assert!(!world.ok(&["workspace", "list"]).text().contains("team"));
     world.nothing_is_left();
 }
 

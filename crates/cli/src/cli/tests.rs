@@ -86,3 +86,50 @@ fn every_command_that_does_something_has_examples() {
     }
     visit(&Cli::command(), "");
 }
+
+/// A value that a required argument takes.
+fn sample(arg: &clap::Arg) -> &'static str {
+    match arg.get_id().as_str() {
+        "port" | "ports" => "8080",
+        "url" | "endpoint" => "https://127.0.0.1:1",
+        "phase" | "for" | "target" => "Ready",
+        "shell" => "bash",
+        _ => "x1",
+    }
+}
+
+fn leaves(command: &clap::Command, path: &[String], found: &mut Vec<Vec<String>>) {
+    let mut line = path.to_vec();
+    line.push(command.get_name().to_owned());
+    if command.has_subcommands() {
+        for inner in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            leaves(inner, &line, found);
+        }
+        return;
+    }
+    for arg in command.get_arguments().filter(|a| a.is_required_set()) {
+        if let Some(long) = arg.get_long() {
+            line.push(format!("--{long}"));
+        }
+        if arg.is_last_set() {
+            line.push("--".to_owned());
+        }
+        line.push(sample(arg).to_owned());
+    }
+    found.push(line);
+}
+
+#[test]
+fn every_command_is_understood_with_what_it_requires_and_nothing_else() {
+    let mut found = Vec::new();
+    leaves(&Cli::command(), &[], &mut found);
+    assert!(found.len() > 30, "{found:?}");
+    for line in found {
+        match Cli::try_parse_from(&line) {
+            Ok(_) => {}
+            // One of two, as for the name of an exec.
+            Err(e) if e.kind() == ErrorKind::MissingRequiredArgument => {}
+            Err(e) => panic!("{}: {e}", line.join(" ")),
+        }
+    }
+}

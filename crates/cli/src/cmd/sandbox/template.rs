@@ -57,11 +57,11 @@ struct CreateArgs {
     #[arg(long, default_value = "", hide_default_value = true)]
     image: String,
     /// CPU limit: 2, 1.5, 500m
-    #[arg(long, value_name = "QUANTITY", value_parser = parse_cpu, default_value = "", hide_default_value = true)]
-    cpu: String,
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_cpu)]
+    cpu: Option<String>,
     /// Memory limit: 512Mi, 2G
-    #[arg(long, value_name = "QUANTITY", value_parser = parse_memory, default_value = "", hide_default_value = true)]
-    memory: String,
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_memory)]
+    memory: Option<String>,
     /// A variable; may be given several times
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     env: Vec<Pair>,
@@ -140,8 +140,8 @@ impl CreateArgs {
             .map_err(|e| CliError::usage(what.as_str()).why(e.to_string()))?;
         let gateway = Gateway::connect(global).await?;
         let resources = api::SandboxResources {
-            cpu: self.cpu,
-            memory: self.memory,
+            cpu: self.cpu.unwrap_or_default(),
+            memory: self.memory.unwrap_or_default(),
             gpu: None,
         };
         let template = api::SandboxWorkloadTemplate {
