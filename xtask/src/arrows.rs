@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sandbox", &["core", "policy", "proto"]),
     ("cli", &["core", "policy", "proto"]),
     ("e2e", &[]),
+    ("proof", &["core", "store", "lifecycle"]),
     ("xtask", &["e2e"]),
 ];
 
