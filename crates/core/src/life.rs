@@ -10,7 +10,7 @@ use crate::id::ContainerId;
 use crate::id::{EngineId, Generation, Incarnation, OperationId, SupervisorInstance};
 
 /// What its user last asked for. Only a command changes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// It should run.
@@ -165,7 +165,7 @@ impl fmt::Display for Reason {
 }
 
 /// Why it is so, since when, and what to do: the public `Ready` condition.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The stable word.
     pub reason: Reason,
@@ -176,7 +176,7 @@ pub struct Condition {
 }
 
 /// What happens when main ends; owned by the gateway, the engine's own restart stays off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartPolicy {
     /// Never by itself.
@@ -200,7 +200,7 @@ impl RestartPolicy {
 }
 
 /// The kinds of operation; at most one is in flight per sandbox.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
     /// The first run.
@@ -218,7 +218,7 @@ pub enum OperationKind {
 }
 
 /// An operation in flight; durable before the engine hears of it (L2).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Operation {
     /// Its outcomes are stamped with this.
     pub id: OperationId,
@@ -231,7 +231,7 @@ pub struct Operation {
 }
 
 /// One life of the runtime.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// Which one.
     pub generation: Generation,
@@ -284,7 +284,7 @@ impl Run {
 }
 
 /// Consecutive restarts of a crash loop.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Restart {
     /// How many in a row; a run that lived ten seconds resets it.
     pub count: u32,
@@ -294,7 +294,7 @@ pub struct Restart {
 
 /// By whose will a main process or a container ended. Never by the code alone: 137 and 143 are also
 /// codes that a program may choose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCause {
     /// Main ended by itself.
@@ -312,7 +312,7 @@ pub enum ExitCause {
 }
 
 /// How the last run ended.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ExitRecord {
     /// Whose end.
     pub generation: Generation,
@@ -325,7 +325,7 @@ pub struct ExitRecord {
 }
 
 /// The durable state of a life.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Life {
     /// What its user last asked for.
     pub intent: Intent,

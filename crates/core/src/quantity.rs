@@ -26,12 +26,12 @@ const CPU_FORM: &str = "CPUs such as 2, 1.5 or 500m";
 const MEM_FORM: &str = "bytes such as 512Mi, 2Gi or 1G";
 
 /// CPU time in thousandths of a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MilliCpu(pub u64);
 
 /// Memory in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 

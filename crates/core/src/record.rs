@@ -11,7 +11,7 @@ use crate::name::{SandboxName, WorkspaceName};
 use crate::spec::SandboxSpec;
 
 /// Who it is; fixed at create but for `resource_version`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SandboxMeta {
     /// Never reused.
     pub id: SandboxId,
@@ -30,7 +30,7 @@ pub struct SandboxMeta {
 }
 
 /// Everything the gateway knows durably about a sandbox.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SandboxRecord {
     /// Who it is.
     pub meta: SandboxMeta,

@@ -19,7 +19,7 @@ impl std::fmt::Display for ImageRef {
 }
 
 /// Limits on what a workload may use; absent means the driver's default.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// CPU time.
     pub cpu: Option<MilliCpu>,
@@ -30,7 +30,7 @@ pub struct Resources {
 }
 
 /// Everything that creating a sandbox fixes. Immutable after create.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct SandboxSpec {
     /// The workload's image; empty only before defaults are applied.
     pub image: Option<ImageRef>,

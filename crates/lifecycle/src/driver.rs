@@ -71,7 +71,7 @@ pub struct RunRequest {
 }
 
 /// The two containers of a run, made but not started.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Prepared {
     /// The workload's container: new, or the kept one.
     pub workload: ContainerId,
@@ -82,7 +82,7 @@ pub struct Prepared {
 }
 
 /// The two incarnations of a run, read back from the engine after the start.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Launched {
     /// The workload's.
     pub workload: Incarnation,
@@ -91,7 +91,7 @@ pub struct Launched {
 }
 
 /// The containers that an operation speaks of, by recorded id (L14).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Containers {
     /// The workload's.
     pub workload: Option<ContainerId>,
@@ -100,7 +100,7 @@ pub struct Containers {
 }
 
 /// How a container's process ended, as the engine has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct EngineExit {
     /// The engine's exit code.
     pub code: i32,
@@ -111,7 +111,7 @@ pub struct EngineExit {
 }
 
 /// What the engine says about one container, asked by id.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Sighting {
     /// It runs (or is paused); this is its incarnation.
     Running(Incarnation),
@@ -144,7 +144,7 @@ impl std::fmt::Display for Role {
 }
 
 /// A fact from the engine's event stream about a container of ours.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct EngineEvent {
     /// Whose, by label: discovery only; the fence compares the incarnation (L14).
     pub sandbox: SandboxId,
@@ -159,7 +159,7 @@ pub struct EngineEvent {
 }
 
 /// The events that matter; engines have many more names.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum EngineEventKind {
     /// Its process ended. A hint: the fence looks before it acts (L4).
     Died {
@@ -175,7 +175,7 @@ pub enum EngineEventKind {
 }
 
 /// What a watch on the engine tells.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum EngineSignal {
     /// The stream is up; facts from before may have been missed, so the recorded ids are to be looked at.
     Connected(EngineId),
@@ -186,7 +186,7 @@ pub enum EngineSignal {
 }
 
 /// How waiting for one incarnation to end came out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum WaitOutcome {
     /// This incarnation has ended.
     Exited(Incarnation, EngineExit),
@@ -197,7 +197,7 @@ pub enum WaitOutcome {
 }
 
 /// How stopping came out: always with the engine's confirmation that it does not run (L6).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum StopOutcome {
     /// It does not run now; this is how it ended.
     NotRunning(EngineExit),
@@ -229,7 +229,7 @@ pub enum DriverErrorKind {
 }
 
 /// A failed driver call: what failed, why (in the engine's words), what to do.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
 #[error("{message}")]
 pub struct DriverError {
     /// For the fence.
@@ -253,7 +253,7 @@ impl DriverError {
 pub type Progress = mpsc::Sender<String>;
 
 /// The engine as it presents itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct EngineInfo {
     /// Its identity (L18).
     pub id: EngineId,
@@ -268,7 +268,7 @@ pub struct EngineInfo {
 }
 
 /// A container of our namespace that the engine holds, found by label (discovery, L14).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Owned {
     /// Whose, by label.
     pub sandbox: SandboxId,

@@ -95,7 +95,7 @@ impl std::fmt::Debug for SessionHello {
 }
 
 /// What the supervisor says about main.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MainReport {
     /// Not started yet.
     NotStarted,
@@ -106,7 +106,7 @@ pub enum MainReport {
 }
 
 /// Later words of an accepted session. Each is handled only if the session is still the current one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SessionEvent {
     /// Main was started.
     MainStarted(Timestamp),

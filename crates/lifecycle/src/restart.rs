@@ -15,7 +15,7 @@ pub const FIRST_DELAY: Duration = Duration::from_secs(1);
 pub const LONGEST_DELAY: Duration = Duration::from_secs(180);
 
 /// Why a run has ended, as far as a restart is concerned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cause {
     /// Main ended, by itself or by the kernel's hand, or nobody knows by whose.
     Main {

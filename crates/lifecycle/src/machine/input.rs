@@ -12,7 +12,7 @@ use crate::driver::{
 use crate::ports::{MainReport, SessionEvent};
 
 /// What a user asks of a sandbox that exists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Command {
     /// Run.
     Start,
@@ -40,7 +40,7 @@ impl Command {
 }
 
 /// Which effect an outcome belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket {
     /// Grows with every effect of this cell.
     pub serial: u64,
@@ -51,7 +51,7 @@ pub struct Ticket {
 }
 
 /// How an engine call came out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// The image is there, or not.
     Image(Result<(), DriverError>),
@@ -66,7 +66,7 @@ pub enum Outcome {
 }
 
 /// A supervisor's session, as far as a decision needs it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Opened {
     /// Which run, by token.
     pub generation: Generation,
@@ -79,7 +79,7 @@ pub struct Opened {
 }
 
 /// Everything that can happen to a sandbox.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// A user's command.
     Command(Command),
@@ -226,7 +226,7 @@ fn describe_event(event: &SessionEvent) -> String {
 }
 
 /// What a supervisor reported of main's end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MainEnd {
     /// 128+n for a signal.
     pub code: i32,

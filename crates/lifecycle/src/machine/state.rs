@@ -13,7 +13,7 @@ use crate::driver::{EngineExit, Role, Sighting};
 use crate::restart::Cause;
 
 /// A sandbox's life as the machine sees it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct State {
     /// What is durable, and published.
     pub record: SandboxRecord,
@@ -78,7 +78,7 @@ impl State {
 }
 
 /// What is being brought about. `machine` draws how they follow each other.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Course {
     /// Nothing: it is stopped, ended, failed, or waits for a restart's time.
     Rest,
@@ -95,7 +95,7 @@ pub enum Course {
 }
 
 /// The steps of a start, in order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
     /// Its image is being fetched.
     Image,
@@ -108,7 +108,7 @@ pub enum Stage {
 }
 
 /// A workload being stopped.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Halt {
     /// TERM, then KILL after this.
     pub grace: Duration,
@@ -119,7 +119,7 @@ pub struct Halt {
 }
 
 /// What follows a confirmed stop.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Then {
     /// It rests: its user asked for that.
     Stopped,
@@ -132,7 +132,7 @@ pub enum Then {
 }
 
 /// How a run ended, for people and for the restart policy.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct End {
     /// For the restart policy.
     pub cause: Cause,
@@ -145,7 +145,7 @@ pub struct End {
 }
 
 /// What the engine has said so far about the two halves of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Proof {
     /// About the workload.
     pub workload: Option<Sighting>,
@@ -154,7 +154,7 @@ pub struct Proof {
 }
 
 /// An engine call in flight that changes something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Activity {
     /// Its outcome comes back with this.
     pub ticket: Ticket,
@@ -163,7 +163,7 @@ pub struct Activity {
 }
 
 /// The engine calls that change something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Work {
     /// Fetching an image.
     Image,
@@ -185,7 +185,7 @@ impl Work {
 }
 
 /// An accepted session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Session {
     /// Which supervisor process.
     pub instance: SupervisorInstance,
@@ -194,7 +194,7 @@ pub struct Session {
 }
 
 /// What can fall due.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Timer {
     /// What is in flight ends, whatever happens (L16).
     Deadline,
