@@ -29,6 +29,8 @@ pub struct Settings {
     pub namespace: String,
     /// The engine's socket.
     pub engine: PathBuf,
+    /// The socket that the gateway is told instead: of what stands between it and the engine.
+    pub relay: Option<PathBuf>,
     /// Where it listens; the health pages are beside it.
     pub address: SocketAddr,
     /// Health, readiness and metrics.
@@ -54,6 +56,7 @@ impl Settings {
             name: name.to_owned(),
             namespace: name.to_owned(),
             engine: engine.to_owned(),
+            relay: None,
             address: free_address()?,
             health: free_address()?,
             image: crate::image::TEST_IMAGE.to_owned(),
@@ -73,7 +76,7 @@ impl Settings {
             address = self.address,
             health = self.health,
             state = self.directory.join("state"),
-            engine = self.engine,
+            engine = self.relay.as_ref().unwrap_or(&self.engine),
             image = self.image,
             namespace = self.namespace,
             pull_policy = self.pull_policy,

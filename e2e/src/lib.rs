@@ -7,4 +7,5 @@ pub mod engine;
 pub mod gateway;
 pub mod host;
 pub mod image;
+pub mod relay;
 pub mod wait;

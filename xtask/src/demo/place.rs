@@ -56,6 +56,7 @@ impl Place {
             name: NAME.to_owned(),
             namespace: NAMESPACE.to_owned(),
             engine: self.engine_socket.clone(),
+            relay: None,
             address: ([127, 0, 0, 1], 17670).into(),
             health: ([127, 0, 0, 1], 17671).into(),
             image: IMAGE.to_owned(),
