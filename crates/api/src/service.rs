@@ -7,6 +7,7 @@ mod forward;
 mod info;
 mod journal;
 mod logs;
+mod orders;
 mod plus;
 mod process;
 mod public;

@@ -147,6 +147,7 @@ pub(crate) fn command(e: CommandError) -> Status {
         CommandError::AlreadyExists(name) => exists("sandbox", &name),
         CommandError::Refused { .. } => precondition(message),
         CommandError::RequestIdReused(id) => request_id_reused(&id),
+        CommandError::Unreadable(_) => error(Code::DataLoss, "RECORD_UNREADABLE", message),
         CommandError::Store(_) => error(Code::Unavailable, "STORE_FAILED", message),
         CommandError::ShuttingDown => error(Code::Unavailable, "SHUTTING_DOWN", message),
         CommandError::Driver(e) => driver(&e),
@@ -174,7 +175,9 @@ pub(crate) fn store(e: &StoreError) -> Status {
     match e {
         StoreError::Exists { kind, name } => exists(kind, name),
         StoreError::Conflict { .. } => error(Code::Aborted, "RESOURCE_VERSION_CONFLICT", message),
-        StoreError::Corrupt { .. } => error(Code::DataLoss, "RECORD_UNREADABLE", message),
+        StoreError::Corrupt { .. } | StoreError::Unreadable { .. } => {
+            error(Code::DataLoss, "RECORD_UNREADABLE", message)
+        }
         _ => error(Code::Unavailable, "STORE_FAILED", message),
     }
 }

@@ -16,6 +16,7 @@ const MAX_ARGUMENTS: usize = 1024;
 const MAX_IMAGE: usize = 512;
 const MAX_PATH: usize = 4096;
 const MAX_REQUEST_ID: usize = 128;
+const MAX_HOLD_REASON: usize = 1024;
 
 /// How much text a process may be given. The kernel takes no single string of 128 KiB.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,17 @@ pub(crate) fn request_id(id: String) -> Result<Option<String>, Status> {
         ));
     }
     Ok(Some(id))
+}
+
+/// Why a sandbox is held: it is shown in tables and messages.
+pub(crate) fn hold_reason(field: &str, reason: &str) -> Result<(), Status> {
+    if reason.chars().count() > MAX_HOLD_REASON || reason.chars().any(char::is_control) {
+        return Err(invalid(
+            field,
+            format!("at most {MAX_HOLD_REASON} characters, none of them a control character"),
+        ));
+    }
+    Ok(())
 }
 
 /// `[prefix/]name` as Kubernetes has it.

@@ -32,6 +32,10 @@ pub(crate) struct SandboxView {
     pub(crate) next_restart_time: Option<String>,
     /// How main ended last.
     pub(crate) exit_code: Option<i32>,
+    /// How the last run ended, by whosever will; null where the gateway does not tell.
+    pub(crate) last_exit: Option<ExitView>,
+    /// Who holds it stopped, why and since when; null if nobody does.
+    pub(crate) hold: Option<HoldView>,
     /// The number of the newest run; null where the gateway does not tell.
     pub(crate) generation: Option<u64>,
     /// The workload's image.
@@ -46,6 +50,24 @@ pub(crate) struct SandboxView {
     created_at: Option<Timestamp>,
     #[serde(skip)]
     command: Vec<String>,
+}
+
+/// The end of a run, as `-o json` prints it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct ExitView {
+    generation: u64,
+    code: i32,
+    /// main, out-of-memory, stop-requested, contained, infrastructure, unknown.
+    cause: String,
+    time: Option<String>,
+}
+
+/// A hold, as `-o json` prints it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct HoldView {
+    by: String,
+    reason: String,
+    since: Option<String>,
 }
 
 /// A condition, as `-o json` prints it.
@@ -88,6 +110,8 @@ impl SandboxView {
             next_restart_time: clock::from_wire(status.next_restart_time.as_ref())
                 .map(clock::rfc3339),
             exit_code: status.exit_code,
+            last_exit: life.and_then(|l| l.last_exit.as_ref()).map(ExitView::new),
+            hold: life.and_then(|l| l.hold.as_ref()).map(HoldView::new),
             generation: life.map(|l| l.generation),
             image: spec.template.map(|t| t.image).unwrap_or_default(),
             conditions: status.conditions.iter().map(ConditionView::new).collect(),
@@ -101,6 +125,11 @@ impl SandboxView {
     /// The way out of a phase in which it does not run; empty if it runs.
     pub(crate) fn next_step(&self) -> String {
         let name = &self.name;
+        if self.hold.is_some() {
+            return format!(
+                "openshell sandbox release {name}; then openshell sandbox start {name}"
+            );
+        }
         match self.phase {
             "Stopped" | "Completed" => format!("openshell sandbox start {name}"),
             "Error" => {
@@ -142,6 +171,20 @@ impl SandboxView {
                 self.exit_code.map(|c| c.to_string()).unwrap_or_default(),
             ),
             (
+                "Last exit",
+                self.last_exit
+                    .as_ref()
+                    .map(ExitView::sentence)
+                    .unwrap_or_default(),
+            ),
+            (
+                "Held",
+                self.hold
+                    .as_ref()
+                    .map(HoldView::sentence)
+                    .unwrap_or_default(),
+            ),
+            (
                 "Generation",
                 self.generation.map(|g| g.to_string()).unwrap_or_default(),
             ),
@@ -166,6 +209,45 @@ impl SandboxView {
                 .unwrap_or_default(),
             self.image.clone(),
         ]
+    }
+}
+
+impl ExitView {
+    fn new(e: &plus::LastExit) -> Self {
+        Self {
+            generation: e.generation,
+            code: e.code,
+            cause: e.cause.clone(),
+            time: clock::from_wire(e.time.as_ref()).map(clock::rfc3339),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let time = self.time.as_deref().unwrap_or("an unknown time");
+        format!(
+            "{} ({}), run {}, at {time}",
+            self.code, self.cause, self.generation
+        )
+    }
+}
+
+impl HoldView {
+    fn new(h: &plus::Hold) -> Self {
+        Self {
+            by: h.by.clone(),
+            reason: h.reason.clone(),
+            since: clock::from_wire(h.since.as_ref()).map(clock::rfc3339),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let since = self.since.as_deref().unwrap_or("an unknown time");
+        let why = if self.reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", self.reason)
+        };
+        format!("by {} since {since}{why}", self.by)
     }
 }
 

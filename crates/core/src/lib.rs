@@ -15,7 +15,7 @@ pub use id::{
     ContainerId, EngineId, Generation, Incarnation, OperationId, SandboxId, SupervisorInstance,
 };
 pub use life::{
-    Condition, ExitCause, ExitRecord, Intent, Life, Operation, OperationKind, Phase, Reason,
+    Condition, ExitCause, ExitRecord, Hold, Intent, Life, Operation, OperationKind, Phase, Reason,
     Restart, RestartPolicy, Run,
 };
 pub use name::{NameError, SandboxName, WorkspaceName};

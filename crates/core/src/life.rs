@@ -154,6 +154,8 @@ reasons! {
     StopRequested,
     /// A stop was asked for and is done.
     StoppedByUser,
+    /// It is stopped and held: nothing starts it until it is released.
+    Held,
     /// A delete was asked for and is under way.
     DeleteRequested,
 }
@@ -311,6 +313,30 @@ pub enum ExitCause {
     Unknown,
 }
 
+impl ExitCause {
+    /// Every cause.
+    pub const ALL: [Self; 6] = [
+        Self::Main,
+        Self::OutOfMemory,
+        Self::StopRequested,
+        Self::Contained,
+        Self::Infrastructure,
+        Self::Unknown,
+    ];
+
+    /// The stable word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::OutOfMemory => "out-of-memory",
+            Self::StopRequested => "stop-requested",
+            Self::Contained => "contained",
+            Self::Infrastructure => "infrastructure",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// How the last run ended.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ExitRecord {
@@ -322,6 +348,28 @@ pub struct ExitRecord {
     pub cause: ExitCause,
     /// When.
     pub at: Timestamp,
+}
+
+/// A durable stop: whatever would start the sandbox is refused, until it is released.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hold {
+    /// Who asked for it.
+    pub by: String,
+    /// Why, in their words; may be empty.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held by {} since {}", self.by, self.since)?;
+        if self.reason.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", self.reason)
+        }
+    }
 }
 
 /// The durable state of a life.
@@ -348,4 +396,7 @@ pub struct Life {
     /// Supervisors of ended runs whose containers are not gone yet (L13).
     #[serde(default)]
     pub retired: Vec<ContainerId>,
+    /// Whether it is held stopped, by whom and why.
+    #[serde(default)]
+    pub hold: Option<Hold>,
 }

@@ -9,13 +9,16 @@ use openshell_core::{
     ContainerId, Generation, Life, Phase, Reason, SandboxId, SandboxName, SandboxRecord,
     SandboxSpec, SupervisorInstance, WorkspaceName,
 };
+use openshell_store::RequestKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::driver::{ByteStream, DriverError};
+use crate::machine::{Command, Input};
 use crate::ports::{SessionEvent, SessionHello};
 
 mod cell;
+mod clock;
 mod commit;
 mod create;
 mod effects;
@@ -23,6 +26,7 @@ mod index;
 mod service;
 mod signals;
 
+pub use create::request_key;
 pub use service::Fence;
 pub(crate) use service::Shared;
 
@@ -50,6 +54,41 @@ pub struct NewSandbox {
     pub request_id: Option<String>,
 }
 
+/// What a user asks of a sandbox that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// To run. From every phase but Deleting this leads somewhere (L7).
+    Start,
+    /// Not to run.
+    Stop,
+    /// To end the present run and begin another.
+    Restart,
+    /// Not to exist (L12).
+    Delete,
+    /// Not to run, and to be startable by nobody before a release.
+    Hold {
+        /// Who asks.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// To be startable again.
+    Release,
+}
+
+impl From<Order> for Input {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Start => Self::Command(Command::Start),
+            Order::Stop => Self::Command(Command::Stop),
+            Order::Restart => Self::Command(Command::Restart),
+            Order::Delete => Self::Command(Command::Delete),
+            Order::Hold { by, reason } => Self::Hold { by, reason },
+            Order::Release => Self::Release,
+        }
+    }
+}
+
 /// Why a command was refused; nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CommandError {
@@ -70,6 +109,9 @@ pub enum CommandError {
     /// The same `request_id` was used for something else.
     #[error("request id {0:?} was used before with other contents")]
     RequestIdReused(String),
+    /// Its record is of a newer version, or damaged; it is left untouched.
+    #[error("{0}")]
+    Unreadable(String),
     /// The store failed; nothing was accepted.
     #[error("the store failed: {0}")]
     Store(String),
@@ -114,26 +156,47 @@ pub trait LifecycleFence: sealed::Sealed + Send + Sync + 'static {
         &self,
         new: NewSandbox,
     ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
-    /// Asks for it to run. From every phase but Deleting this leads somewhere (L7).
+    /// Gives an order. With a request key it is taken up once: a repetition, even after a crash, is answered with
+    /// the record as it is now; the same id for something else is refused.
+    fn order(
+        &self,
+        id: SandboxId,
+        order: Order,
+        request: Option<RequestKey>,
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    /// The sandbox that this very request was taken up for before, if it was.
+    fn seen(
+        &self,
+        request: &RequestKey,
+    ) -> impl Future<Output = Result<Option<SandboxId>, CommandError>> + Send;
+    /// [`Order::Start`].
     fn start(
         &self,
         id: SandboxId,
-    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
-    /// Asks for it not to run.
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send {
+        self.order(id, Order::Start, None)
+    }
+    /// [`Order::Stop`].
     fn stop(
         &self,
         id: SandboxId,
-    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
-    /// Ends the present run and begins another.
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send {
+        self.order(id, Order::Stop, None)
+    }
+    /// [`Order::Restart`].
     fn restart(
         &self,
         id: SandboxId,
-    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
-    /// Asks for it not to exist (L12).
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send {
+        self.order(id, Order::Restart, None)
+    }
+    /// [`Order::Delete`].
     fn delete(
         &self,
         id: SandboxId,
-    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send;
+    ) -> impl Future<Output = Result<Arc<SandboxRecord>, CommandError>> + Send {
+        self.order(id, Order::Delete, None)
+    }
 
     /// A supervisor's session asks to be accepted. The record is that of the run it joins.
     fn session_opened(
@@ -155,6 +218,8 @@ pub trait LifecycleFence: sealed::Sealed + Send + Sync + 'static {
     fn by_name(&self, workspace: &WorkspaceName, name: &SandboxName) -> Option<Arc<SandboxRecord>>;
     /// The published record of an id.
     fn by_id(&self, id: SandboxId) -> Option<Arc<SandboxRecord>>;
+    /// Why the record of a name cannot be read, if there is one and it cannot.
+    fn unreadable(&self, workspace: &WorkspaceName, name: &SandboxName) -> Option<String>;
     /// All published records, ordered by workspace and name. Lists are pages of this.
     fn list(&self) -> Vec<Arc<SandboxRecord>>;
     /// Ticks with every publication, for list watchers.
@@ -191,7 +256,10 @@ pub trait LifecycleFence: sealed::Sealed + Send + Sync + 'static {
 /// What a refused `exec` or forward says: the phase, what it waits for, the way out.
 pub fn not_ready_message(record: &SandboxRecord) -> String {
     let Life {
-        phase, condition, ..
+        phase,
+        condition,
+        hold,
+        ..
     } = &record.life;
     let name = &record.meta.name;
     let reason: Reason = condition.reason;
@@ -202,6 +270,10 @@ pub fn not_ready_message(record: &SandboxRecord) -> String {
                 condition.message
             )
         }
+        Phase::Stopped | Phase::Completed | Phase::Error if hold.is_some() => format!(
+            "sandbox {name} is {phase} ({reason}): {}",
+            condition.message
+        ),
         Phase::Stopped | Phase::Completed | Phase::Error => format!(
             "sandbox {name} is {phase} ({reason}): {}; run `openshell sandbox start {name}`",
             condition.message

@@ -7,4 +7,4 @@ mod world;
 
 pub use driver::SimulatedDriver;
 pub use environment::{SimulatedEnvironment, SimulatedIssuer, SimulatedSession};
-pub use world::{Call, Fault, Method};
+pub use world::{Call, Fault, Method, Replaced};

@@ -127,3 +127,13 @@ pub(crate) fn tail(
     entries.reverse();
     Ok(entries)
 }
+
+#[cfg(feature = "test-util")]
+pub(crate) fn tear(c: &Connection, id: SandboxId) -> Result<(), StoreError> {
+    c.execute(
+        "UPDATE journal SET entry = substr(entry, 1, length(entry) / 2) WHERE sequence = \
+         (SELECT max(sequence) FROM journal WHERE sandbox = ?)",
+        [id.to_string()],
+    )?;
+    Ok(())
+}

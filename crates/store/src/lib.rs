@@ -69,6 +69,18 @@ pub enum StoreError {
         /// What and why.
         detail: String,
     },
+    /// The record of a sandbox cannot be read: a newer version wrote it, or it is damaged.
+    #[error(
+        "the record of sandbox {name:?} in workspace {workspace:?} cannot be read by this version ({detail}); it is left untouched: use the newer gateway, or restore a backup of the store"
+    )]
+    Unreadable {
+        /// Where.
+        workspace: String,
+        /// Whose.
+        name: String,
+        /// What and why.
+        detail: String,
+    },
     /// SQLite or the file system failed (disk full, read-only, I/O).
     #[error("{0}")]
     Failed(String),
@@ -182,6 +194,22 @@ impl Store {
         self.engine.read(records::all).await
     }
 
+    /// Remembers a request that changed nothing, for a sandbox that exists, with its journal entries.
+    pub async fn claim(
+        &self,
+        sandbox: SandboxId,
+        request: RequestKey,
+        entries: Vec<JournalEntry>,
+    ) -> Result<(), StoreError> {
+        let rows = journal::rows(&entries)?;
+        self.engine
+            .write(move |c| {
+                records::claim_request(c, &request, &sandbox.to_string())?;
+                journal::append(c, &rows)
+            })
+            .await
+    }
+
     /// Journal entries that change no record (discarded observations). Those of a sandbox that is gone are not
     /// kept: nothing of it remains (L13).
     pub async fn append_journal(&self, entries: Vec<JournalEntry>) -> Result<(), StoreError> {
@@ -221,6 +249,26 @@ impl Store {
         self.engine
             .read(move |c| records::request(c, &scope, &id))
             .await
+    }
+
+    /// For tests: a record as a newer version or a damaged disk leaves it.
+    #[cfg(feature = "test-util")]
+    pub async fn damage_record(
+        &self,
+        id: SandboxId,
+        from: &str,
+        to: &str,
+    ) -> Result<(), StoreError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.engine
+            .write(move |c| records::damage(c, id, &from, &to))
+            .await
+    }
+
+    /// For tests: the last entry of a journal as a torn write leaves it.
+    #[cfg(feature = "test-util")]
+    pub async fn tear_journal(&self, id: SandboxId) -> Result<(), StoreError> {
+        self.engine.write(move |c| journal::tear(c, id)).await
     }
 
     /// Writes a template or a workspace; the version is compared as for records.

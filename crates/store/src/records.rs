@@ -111,10 +111,10 @@ fn version(c: &Connection, id: &str) -> Result<u64, StoreError> {
     Ok(found.map_or(0, i64::unsigned_abs))
 }
 
-const COLUMNS: &str = "SELECT id, name, version, record FROM sandboxes";
+const COLUMNS: &str = "SELECT workspace, name, version, record FROM sandboxes";
 
 fn decode(row: &SqlRow<'_>) -> rusqlite::Result<Result<SandboxRecord, StoreError>> {
-    let (id, name): (String, String) = (row.get(0)?, row.get(1)?);
+    let (workspace, name): (String, String) = (row.get(0)?, row.get(1)?);
     let version: i64 = row.get(2)?;
     let text: String = row.get(3)?;
     Ok(serde_json::from_str::<SandboxRecord>(&text)
@@ -122,9 +122,10 @@ fn decode(row: &SqlRow<'_>) -> rusqlite::Result<Result<SandboxRecord, StoreError
             record.resource_version = version.unsigned_abs();
             record
         })
-        .map_err(|e| StoreError::Corrupt {
-            kind: "sandbox",
-            detail: format!("{name} ({id}): {e}; it is left untouched"),
+        .map_err(|e| StoreError::Unreadable {
+            workspace,
+            name,
+            detail: e.to_string(),
         }))
 }
 
@@ -195,4 +196,18 @@ pub(crate) fn request(
 /// SQLite's integers are signed; versions count writes and stay far below.
 pub(crate) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(feature = "test-util")]
+pub(crate) fn damage(
+    c: &Connection,
+    id: SandboxId,
+    from: &str,
+    to: &str,
+) -> Result<(), StoreError> {
+    c.execute(
+        "UPDATE sandboxes SET record = replace(record, ?, ?) WHERE id = ?",
+        params![from, to, id.to_string()],
+    )?;
+    Ok(())
 }

@@ -35,6 +35,19 @@ pub(crate) fn life(record: &SandboxRecord) -> plus::Life {
         supervisor_instance_id: run
             .and_then(|r| r.instance)
             .map_or_else(String::new, |i| i.to_string()),
+        hold: life.hold.as_ref().map(|hold| plus::Hold {
+            by: hold.by.clone(),
+            reason: hold.reason.clone(),
+            since: Some(time(hold.since)),
+        }),
+        last_exit: life.last_exit.as_ref().map(|exit| plus::LastExit {
+            generation: exit.generation.0,
+            code: exit.code,
+            cause: exit.cause.as_str().to_owned(),
+            time: Some(time(exit.at)),
+        }),
+        restart_count: life.restart.count,
+        next_restart_time: life.restart.next.map(time),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A record → the public `Sandbox`.
 
-use openshell_core::{ExitCause, OperationKind, Phase, RestartPolicy, SandboxMeta, SandboxRecord};
+use openshell_core::{
+    ExitCause, OperationKind, Phase, Reason, RestartPolicy, SandboxMeta, SandboxRecord,
+};
 use openshell_proto::api;
 use openshell_proto::datamodel::ObjectMeta;
 use prost::Message as _;
@@ -98,9 +100,16 @@ fn status(record: &SandboxRecord) -> api::SandboxStatus {
         message: life.condition.message.clone(),
         transition_time: Some(time(life.condition.since)),
     };
+    let held = life.hold.as_ref().map(|hold| api::SandboxCondition {
+        r#type: "Held".to_owned(),
+        status: "True".to_owned(),
+        reason: Reason::Held.to_string(),
+        message: hold.to_string(),
+        transition_time: Some(time(hold.since)),
+    });
     let started = run.and_then(|r| r.main_started);
     api::SandboxStatus {
-        conditions: vec![condition],
+        conditions: std::iter::once(condition).chain(held).collect(),
         phase: phase(life.phase).into(),
         main_process_instance_id: match started {
             Some(_) => format!("{}/{}", record.meta.id, life.generation),

@@ -80,6 +80,7 @@ pub(crate) fn record(spec: SandboxSpec, phase: Phase) -> SandboxRecord {
             last_exit: None,
             engine: None,
             retired: Vec::new(),
+            hold: None,
         },
         resource_version: 9,
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use openshell_core::{Phase, SandboxId, SandboxRecord, WorkspaceName};
-use openshell_lifecycle::LifecycleFence;
+use openshell_core::{Phase, SandboxId, SandboxName, SandboxRecord, WorkspaceName};
 use openshell_lifecycle::fence::not_ready_message;
+use openshell_lifecycle::{CommandError, LifecycleFence};
 use openshell_proto::datamodel::WorkspaceSelector;
 use openshell_proto::datamodel::workspace_selector::Selection;
 use openshell_store::ObjectKind;
@@ -62,9 +62,21 @@ impl<F: LifecycleFence> Inner<F> {
     ) -> Result<Arc<SandboxRecord>, Status> {
         let workspace = workspace(selector)?;
         let name = validate::sandbox_name(field, name)?;
-        self.fence
-            .by_name(&workspace, &name)
-            .ok_or_else(|| status::not_found("sandbox", name.as_str()))
+        self.named(&workspace, &name)
+    }
+
+    /// The published record of a name; NOT_FOUND if there is none, and why if it cannot be read.
+    pub(crate) fn named(
+        &self,
+        workspace: &WorkspaceName,
+        name: &SandboxName,
+    ) -> Result<Arc<SandboxRecord>, Status> {
+        self.fence.by_name(workspace, name).ok_or_else(|| {
+            match self.fence.unreadable(workspace, name) {
+                Some(why) => status::command(CommandError::Unreadable(why)),
+                None => status::not_found("sandbox", name.as_str()),
+            }
+        })
     }
 
     /// Refuses where no process can be started and nothing can be reached inside.

@@ -13,7 +13,7 @@ use tonic::{Status, Streaming};
 
 use super::Inner;
 use super::exec::first_message;
-use super::sandboxes::named;
+use super::orders::named;
 use crate::status;
 use crate::stream::Answer;
 

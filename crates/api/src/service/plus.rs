@@ -5,13 +5,15 @@ use openshell_proto::link::ProcessOutput;
 use openshell_proto::plus::open_shell_plus_server::OpenShellPlus;
 use openshell_proto::plus::{
     AttachMainInput, BatchGetLivesRequest, BatchGetLivesResponse, DiagnoseRequest,
-    DiagnoseResponse, DownloadRequest, ExecInput, FileChunk, GetLifeRequest, JournalEntry, Life,
-    ListEventsRequest, RestartSandboxRequest, UploadChunk, UploadResponse,
+    DiagnoseResponse, DownloadRequest, ExecInput, FileChunk, GetLifeRequest, HoldSandboxRequest,
+    JournalEntry, Life, ListEventsRequest, ReleaseSandboxRequest, RestartSandboxRequest,
+    UploadChunk, UploadResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Api;
 use super::access::sandbox_id;
+use super::info::current_user;
 use crate::convert;
 use crate::status;
 use crate::stream::Answer;
@@ -72,6 +74,23 @@ impl<F: LifecycleFence> OpenShellPlus for Api<F> {
         request: Request<RestartSandboxRequest>,
     ) -> Result<Response<Life>, Status> {
         let record = self.inner.restart_sandbox(request.into_inner()).await?;
+        Ok(Response::new(convert::life::life(&record)))
+    }
+
+    async fn hold_sandbox(
+        &self,
+        request: Request<HoldSandboxRequest>,
+    ) -> Result<Response<Life>, Status> {
+        let by = current_user(&request)?.subject;
+        let record = self.inner.hold_sandbox(by, request.into_inner()).await?;
+        Ok(Response::new(convert::life::life(&record)))
+    }
+
+    async fn release_sandbox(
+        &self,
+        request: Request<ReleaseSandboxRequest>,
+    ) -> Result<Response<Life>, Status> {
+        let record = self.inner.release_sandbox(request.into_inner()).await?;
         Ok(Response::new(convert::life::life(&record)))
     }
 

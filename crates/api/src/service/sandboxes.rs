@@ -1,4 +1,4 @@
-//! Create, get, list, start, stop, restart, delete.
+//! Create and list; a record as an answer.
 
 use std::sync::Arc;
 
@@ -121,69 +121,6 @@ impl<F: LifecycleFence> Inner<F> {
             next_page_token,
         })
     }
-
-    pub(super) async fn delete_sandbox(
-        &self,
-        request: api::DeleteSandboxRequest,
-    ) -> Result<api::DeleteSandboxResponse, Status> {
-        validate::request_id(request.request_id)?;
-        let absent = api::DeleteSandboxResponse {
-            outcome: api::DeletionOutcome::AlreadyAbsent.into(),
-            sandbox_id: String::new(),
-        };
-        let record = match self.find(request.workspace_scope, "name", &request.name) {
-            Err(e) if e.code() == tonic::Code::NotFound && request.allow_missing => {
-                return Ok(absent);
-            }
-            found => found?,
-        };
-        match self.fence.delete(record.meta.id).await {
-            Ok(_) => Ok(api::DeleteSandboxResponse {
-                outcome: api::DeletionOutcome::Accepted.into(),
-                sandbox_id: record.meta.id.to_string(),
-            }),
-            Err(CommandError::NotFound(_)) if request.allow_missing => Ok(absent),
-            Err(e) => Err(named(e, &record)),
-        }
-    }
-
-    pub(super) async fn stop_sandbox(
-        &self,
-        request: api::StopSandboxRequest,
-    ) -> Result<Arc<SandboxRecord>, Status> {
-        validate::request_id(request.request_id)?;
-        let record = self.find(request.workspace_scope, "name", &request.name)?;
-        let done = self.fence.stop(record.meta.id).await;
-        done.map_err(|e| named(e, &record))
-    }
-
-    pub(super) async fn start_sandbox(
-        &self,
-        request: api::StartSandboxRequest,
-    ) -> Result<Arc<SandboxRecord>, Status> {
-        validate::request_id(request.request_id)?;
-        let record = self.find(request.workspace_scope, "name", &request.name)?;
-        let done = self.fence.start(record.meta.id).await;
-        done.map_err(|e| named(e, &record))
-    }
-
-    pub(super) async fn restart_sandbox(
-        &self,
-        request: openshell_proto::plus::RestartSandboxRequest,
-    ) -> Result<Arc<SandboxRecord>, Status> {
-        validate::request_id(request.request_id)?;
-        let record = self.find(request.workspace_scope, "name", &request.name)?;
-        let done = self.fence.restart(record.meta.id).await;
-        done.map_err(|e| named(e, &record))
-    }
-}
-
-/// A command that went by id speaks of the name that its user knows.
-pub(super) fn named(e: CommandError, record: &SandboxRecord) -> Status {
-    status::command(match e {
-        CommandError::NotFound(_) => CommandError::NotFound(record.meta.name.to_string()),
-        other => other,
-    })
 }
 
 /// A record as an answer.

@@ -44,6 +44,15 @@ pub(crate) fn sandbox(name: &str, phase: api::SandboxPhase) -> api::Sandbox {
 fn life() -> plus::Life {
     plus::Life {
         generation: 3,
+        last_exit: Some(plus::LastExit {
+            generation: 2,
+            code: 17,
+            cause: "main".into(),
+            time: Some(prost_types::Timestamp {
+                seconds: 1_760_000_030,
+                nanos: 0,
+            }),
+        }),
         ..Default::default()
     }
 }
@@ -63,6 +72,13 @@ fn json_has_the_fields_that_scripts_rely_on() {
       "restart_count": 2,
       "next_restart_time": "2025-10-09T08:54:20.000Z",
       "exit_code": 17,
+      "last_exit": {
+        "generation": 2,
+        "code": 17,
+        "cause": "main",
+        "time": "2025-10-09T08:53:50.000Z"
+      },
+      "hold": null,
       "generation": 3,
       "image": "busybox:1",
       "conditions": [
@@ -99,6 +115,7 @@ fn people_read_the_reason_the_message_and_the_way_out() {
     Restart policy:  on-failure
     Restarts:        2, next at 2025-10-09T08:54:20.000Z
     Exit code:       17
+    Last exit:       17 (main), run 2, at 2025-10-09T08:53:50.000Z
     Generation:      3
     Labels:          team=a
     Created:         2025-10-09T08:53:20.000Z (90s ago)
@@ -107,4 +124,30 @@ fn people_read_the_reason_the_message_and_the_way_out() {
     NAME  PHASE  REASON             RESTARTS  AGE  IMAGE
     a     Error  MainProcessFailed  2         90s  busybox:1
     ");
+}
+
+#[test]
+fn a_held_sandbox_says_by_whom_why_and_that_a_release_is_the_way_out() {
+    let held = plus::Life {
+        hold: Some(plus::Hold {
+            by: "ada".into(),
+            reason: "looks odd".into(),
+            since: Some(prost_types::Timestamp {
+                seconds: 1_760_000_030,
+                nanos: 0,
+            }),
+        }),
+        ..life()
+    };
+    let view = SandboxView::new(&sandbox("a", api::SandboxPhase::Stopped), Some(&held));
+    let now = Timestamp::from_second(1_760_000_090).unwrap();
+    let details = view.details(now);
+    for line in [
+        "Held:            by ada since 2025-10-09T08:53:50.000Z: looks odd",
+        "Next step:       openshell sandbox release a; then openshell sandbox start a",
+    ] {
+        assert!(details.contains(line), "{details}");
+    }
+    let json = serde_json::to_value(&view).unwrap();
+    assert_eq!(json["hold"]["reason"], "looks odd");
 }

@@ -202,6 +202,23 @@ impl OpenShellPlus for World {
         }))
     }
 
+    async fn hold_sandbox(&self, request: Request<HoldSandboxRequest>) -> Answer<Life> {
+        let HoldSandboxRequest { name, reason, .. } = request.into_inner();
+        self.note("hold", &format!("{name} {reason}"));
+        self.go(&name, P::Stopping, P::Stopped)?;
+        Ok(Response::new(Life {
+            sandbox_id: format!("id-{name}"),
+            ..Default::default()
+        }))
+    }
+
+    async fn release_sandbox(&self, request: Request<ReleaseSandboxRequest>) -> Answer<Life> {
+        let name = request.into_inner().name;
+        self.get(&name)?;
+        self.note("release", &name);
+        Ok(Response::new(Life::default()))
+    }
+
     async fn download(&self, request: Request<DownloadRequest>) -> Answer<Self::DownloadStream> {
         let request = request.into_inner();
         self.get(&request.sandbox)?;

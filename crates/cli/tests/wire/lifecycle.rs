@@ -152,6 +152,20 @@ fn start_stop_and_restart_wait_for_the_end_of_several_and_print_their_names() {
 }
 
 #[test]
+fn a_stop_with_hold_says_why_and_a_release_undoes_it() {
+    let fake = Fake::start().with("a", P::Ready);
+    let done = fake.run(&["sandbox", "stop", "a", "--reason", "x"]);
+    assert_eq!(done.code, 2, "a reason without a hold: {done:?}");
+    let done = fake.run(&["sandbox", "stop", "a", "--hold", "--reason", "looks odd"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "a\n"), "{done:?}");
+    assert!(fake.world.called("hold a looks odd"));
+    let done = fake.run(&["sandbox", "release", "a"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "a\n"), "{done:?}");
+    assert!(fake.world.called("release a"));
+    assert_eq!(fake.run(&["sandbox", "release", "none"]).code, 3);
+}
+
+#[test]
 fn what_fails_is_told_and_the_rest_is_done() {
     let fake = Fake::start().with("a", P::Ready).with("z", P::Ready);
     let done = fake.run(&["sandbox", "stop", "a", "none", "z"]);

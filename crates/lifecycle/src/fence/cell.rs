@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openshell_core::{Incarnation, SandboxRecord, SupervisorInstance};
-use openshell_store::StoreError;
+use openshell_store::{RequestKey, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{error, warn};
 
+use super::clock::Clock;
 use super::commit::Committed;
 use super::{CommandError, SessionRefused, Shared};
 use crate::config::ShutdownMode;
 use crate::driver::ComputeDriver;
-use crate::machine::{self, Answer, Command, Context, Course, Input, Opened, State, Ticket, Timer};
+use crate::machine::{self, Answer, Context, Course, Input, Opened, State, Ticket, Timer};
 use crate::ports::{SessionEvent, SessionHandle, SessionHello};
 use crate::time::between;
 
@@ -35,8 +36,8 @@ type SessionReply = oneshot::Sender<Result<Arc<SandboxRecord>, SessionRefused>>;
 
 /// What a cell is sent.
 pub(super) enum Message {
-    /// By a user.
-    Command(Command, CommandReply),
+    /// By a user; with the key of its request, if it is to be taken up once.
+    Order(Box<(Input, Option<RequestKey>)>, CommandReply),
     /// By a supervisor: asks to be accepted.
     SessionOpened(SessionHello, SessionReply),
     /// By a supervisor; answered when it is durable.
@@ -64,6 +65,7 @@ pub(super) struct Cell<D> {
     pub(super) session: Option<(SupervisorInstance, Arc<dyn SessionHandle>)>,
     pub(super) progress: mpsc::Sender<(Ticket, String)>,
     progressed: mpsc::Receiver<(Ticket, String)>,
+    clock: Clock,
     /// The gateway ends: nothing new is begun.
     draining: bool,
     gone: bool,
@@ -78,6 +80,7 @@ impl<D: ComputeDriver> Cell<D> {
         missed: Arc<AtomicBool>,
     ) -> Self {
         let (progress, progressed) = mpsc::channel(4);
+        let clock = Clock::new(&*shared.environment);
         Self {
             shared,
             state,
@@ -90,6 +93,7 @@ impl<D: ComputeDriver> Cell<D> {
             session: None,
             progress,
             progressed,
+            clock,
             draining: false,
             gone: false,
         }
@@ -110,6 +114,9 @@ impl<D: ComputeDriver> Cell<D> {
     }
 
     async fn turn(&mut self) {
+        if let Some(by) = self.clock.moved(&*self.shared.environment) {
+            self.take(&Input::ClockMoved(by)).await;
+        }
         let (timer, wait) = self.next_timer();
         tokio::select! {
             biased;
@@ -159,8 +166,9 @@ impl<D: ComputeDriver> Cell<D> {
 
     async fn receive(&mut self, message: Message) {
         match message {
-            Message::Command(command, reply) => {
-                let answer = self.command(command).await;
+            Message::Order(order, reply) => {
+                let (input, request) = *order;
+                let answer = self.order(&input, request.as_ref()).await;
                 // The asker may have gone; what was accepted stays accepted.
                 let _ = reply.send(answer);
             }
@@ -178,14 +186,27 @@ impl<D: ComputeDriver> Cell<D> {
         }
     }
 
-    async fn command(&mut self, command: Command) -> Result<Arc<SandboxRecord>, CommandError> {
+    async fn order(
+        &mut self,
+        input: &Input,
+        request: Option<&RequestKey>,
+    ) -> Result<Arc<SandboxRecord>, CommandError> {
         if self.draining {
             return Err(CommandError::ShuttingDown);
         }
-        let answer = self
-            .decide(&Input::Command(command))
-            .await
-            .map_err(|error| CommandError::Store(error.to_string()))?;
+        if let Some(request) = request
+            && self.shared.seen(request).await?.is_some()
+        {
+            return Ok(self.record());
+        }
+        let answer = match (self.decide(input, request).await, request) {
+            (Ok(answer), _) => answer,
+            // It was taken up for another sandbox meanwhile.
+            (Err(StoreError::RequestSeen(_)), Some(request)) => {
+                return Err(CommandError::RequestIdReused(request.id.clone()));
+            }
+            (Err(error), _) => return Err(CommandError::Store(error.to_string())),
+        };
         match answer {
             Answer::Accepted | Answer::SessionRefused(_) => Ok(self.record()),
             Answer::Refused(message) => Err(CommandError::Refused {
@@ -257,7 +278,7 @@ impl<D: ComputeDriver> Cell<D> {
     async fn take(&mut self, input: &Input) -> Answer {
         let mut wait = STORE_RETRY;
         loop {
-            match self.decide(input).await {
+            match self.decide(input, None).await {
                 Ok(answer) => return answer,
                 Err(failed) => {
                     error!(
@@ -279,7 +300,22 @@ impl<D: ComputeDriver> Cell<D> {
     }
 
     /// One step: decide, make durable, publish, act. A conflict reloads and decides again (L1).
-    async fn decide(&mut self, input: &Input) -> Result<Answer, StoreError> {
+    async fn decide(
+        &mut self,
+        input: &Input,
+        request: Option<&RequestKey>,
+    ) -> Result<Answer, StoreError> {
+        if let Some(by) = self.clock.moved(&*self.shared.environment) {
+            self.step(&Input::ClockMoved(by), None).await?;
+        }
+        self.step(input, request).await
+    }
+
+    async fn step(
+        &mut self,
+        input: &Input,
+        request: Option<&RequestKey>,
+    ) -> Result<Answer, StoreError> {
         let mut conflicts = 0;
         loop {
             let context = Context {
@@ -288,7 +324,7 @@ impl<D: ComputeDriver> Cell<D> {
                 config: &self.shared.config,
             };
             let step = machine::step(&self.state, input, context);
-            match self.commit(input, step, context.now).await {
+            match self.commit(input, step, context.now, request).await {
                 Ok(Committed::Done(effects, answer)) => {
                     self.perform(effects);
                     return Ok(answer);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use metrics::{counter, gauge};
 use openshell_core::journal::JournalEntry;
 use openshell_core::{Phase, SandboxRecord, Timestamp};
-use openshell_store::StoreError;
+use openshell_store::{RequestKey, StoreError};
 use tracing::{debug, info, warn};
 
 use super::cell::Cell;
@@ -26,6 +26,7 @@ impl<D: ComputeDriver> Cell<D> {
         input: &Input,
         step: Step,
         now: Timestamp,
+        request: Option<&RequestKey>,
     ) -> Result<Committed, StoreError> {
         let id = self.state.record.meta.id;
         let store = &self.shared.store;
@@ -44,11 +45,17 @@ impl<D: ComputeDriver> Cell<D> {
             .then(|| journal_entry(Some(&self.state), &step, input.describe(), input, now));
         let changed = step.state.record != self.state.record;
         let mut state = step.state.clone();
+        // What is refused has not happened, and may be asked for again.
+        let request = request.filter(|_| step.answer == Answer::Accepted);
         if changed {
+            let entries = entry.into_iter().collect();
             let version = store
-                .put_sandbox(&state.record, entry.into_iter().collect(), None)
+                .put_sandbox(&state.record, entries, request.cloned())
                 .await?;
             state.record.resource_version = version;
+        } else if let Some(request) = request {
+            let entries = entry.into_iter().collect();
+            store.claim(id, request.clone(), entries).await?;
         } else if let Some(entry) = entry
             && let Err(error) = store.append_journal(vec![entry]).await
         {
@@ -118,9 +125,14 @@ pub(super) fn journal_entry(
 fn count(step: &Step, before: Phase, input: &Input) {
     let observed = matches!(
         input,
-        Input::Waited(..) | Input::Event(_) | Input::Looked { .. } | Input::SessionEvent(..)
+        Input::Waited(..)
+            | Input::Event(_)
+            | Input::Looked { .. }
+            | Input::SessionEvent(..)
+            | Input::EngineLost(_)
     );
-    if observed {
+    // What is worth no line in the journal is no observation: the end of what we removed ourselves.
+    if observed && step.journaled {
         counter!("openshell_observations_total", "verdict" => step.verdict.as_str()).increment(1);
     }
     let after = step.state.record.life.phase;

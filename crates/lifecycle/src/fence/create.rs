@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openshell_core::{SandboxMeta, SandboxRecord};
+use openshell_core::{SandboxMeta, SandboxRecord, WorkspaceName};
 use openshell_store::{RequestKey, StoreError};
 use ring::digest::{SHA256, digest};
 
@@ -15,17 +15,19 @@ pub(super) async fn create<D: ComputeDriver>(
     shared: &Arc<Shared<D>>,
     new: NewSandbox,
 ) -> Result<Arc<SandboxRecord>, CommandError> {
-    let request = new.request_id.clone().map(|id| RequestKey {
-        scope: format!("create/{}", new.workspace),
-        id,
-        digest: contents(&new),
-    });
+    let request = new
+        .request_id
+        .clone()
+        .map(|id| key("create", &new.workspace, id, &contents(&new)));
     if let Some(request) = &request
         && let Some(record) = replayed(shared, request).await?
     {
         return Ok(record);
     }
     let name = new.name.to_string();
+    if let Some(why) = shared.index.unreadable(&new.workspace, &new.name) {
+        return Err(CommandError::Unreadable(why));
+    }
     let context = Context {
         now: shared.environment.now(),
         operation: shared.environment.operation_id(),
@@ -79,17 +81,9 @@ async fn replayed<D: ComputeDriver>(
     request: &RequestKey,
 ) -> Result<Option<Arc<SandboxRecord>>, CommandError> {
     let failed = |error: StoreError| CommandError::Store(error.to_string());
-    let seen = shared
-        .store
-        .request(&request.scope, &request.id)
-        .await
-        .map_err(failed)?;
-    let Some((id, digest)) = seen else {
+    let Some(id) = shared.seen(request).await? else {
         return Ok(None);
     };
-    if digest != request.digest {
-        return Err(CommandError::RequestIdReused(request.id.clone()));
-    }
     if let Some(record) = shared.index.by_id(id) {
         return Ok(Some(record));
     }
@@ -100,15 +94,38 @@ async fn replayed<D: ComputeDriver>(
 }
 
 /// What tells one request's contents from another's.
-fn contents(new: &NewSandbox) -> String {
-    let contents = serde_json::json!({
+fn contents(new: &NewSandbox) -> serde_json::Value {
+    serde_json::json!({
         "name": new.name,
         "workspace": new.workspace,
         "labels": new.labels,
         "annotations": new.annotations,
         "spec": new.spec,
         "template": new.template,
-    });
+    })
+}
+
+fn key(
+    verb: &str,
+    workspace: &WorkspaceName,
+    id: String,
+    contents: &serde_json::Value,
+) -> RequestKey {
     let digest = digest(&SHA256, contents.to_string().as_bytes());
-    digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+    RequestKey {
+        scope: format!("{verb}/{workspace}"),
+        id,
+        digest: digest.as_ref().iter().map(|b| format!("{b:02x}")).collect(),
+    }
+}
+
+/// Makes an order idempotent: by its verb, its workspace and its request id; `contents` is everything else that its
+/// user said, and a repetition must say the same.
+pub fn request_key(
+    verb: &str,
+    workspace: &WorkspaceName,
+    id: String,
+    contents: &[&str],
+) -> RequestKey {
+    key(verb, workspace, id, &serde_json::json!(contents))
 }

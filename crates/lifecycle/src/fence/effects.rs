@@ -22,7 +22,7 @@ use crate::machine::{Effect, Input, Outcome, Ticket};
 const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Runs a call within a bound (L16). A panic and a silence are failures like others.
-async fn bounded<T>(
+pub(super) async fn bounded<T>(
     bound: Duration,
     call: impl Future<Output = Result<T, DriverError>>,
 ) -> Result<T, DriverError> {

@@ -33,6 +33,8 @@ impl Entry {
 struct Maps {
     by_id: BTreeMap<SandboxId, Entry>,
     by_name: BTreeMap<(WorkspaceName, SandboxName), SandboxId>,
+    /// Records that this version cannot read, by workspace and name, and why. Filled once, at the start.
+    unreadable: BTreeMap<(String, String), String>,
 }
 
 /// All sandboxes of this gateway.
@@ -65,6 +67,19 @@ impl Index {
         maps.by_id.insert(meta.id, entry);
         maps.by_name
             .insert((meta.workspace.clone(), meta.name.clone()), meta.id);
+    }
+
+    pub(super) fn insert_unreadable(&self, name: (String, String), why: String) {
+        self.write().unreadable.insert(name, why);
+    }
+
+    pub(super) fn unreadable(
+        &self,
+        workspace: &WorkspaceName,
+        name: &SandboxName,
+    ) -> Option<String> {
+        let key = (workspace.to_string(), name.to_string());
+        self.read().unreadable.get(&key).cloned()
     }
 
     /// Forgets a sandbox; its name may have been taken by another already.

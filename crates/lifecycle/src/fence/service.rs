@@ -5,23 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use futures_util::future::join_all;
 use openshell_core::{
-    ContainerId, Generation, SandboxId, SandboxName, SandboxRecord, SupervisorInstance,
+    ContainerId, Generation, Phase, SandboxId, SandboxName, SandboxRecord, SupervisorInstance,
     WorkspaceName,
 };
-use openshell_store::Store;
+use openshell_store::{RequestKey, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use super::cell::{Cell, MAILBOX, Message};
-use super::commit::move_gauge;
+use super::commit::{journal_entry, move_gauge};
 use super::index::{Entry, Index};
-use super::{CommandError, LifecycleFence, NewSandbox, SessionRefused, sealed, signals};
+use super::{CommandError, LifecycleFence, NewSandbox, Order, SessionRefused, sealed, signals};
 use crate::config::FenceConfig;
 use crate::driver::{ByteStream, ComputeDriver, DriverError, EngineInfo, Owned, Permit};
-use crate::machine::{Command, Effect, Input, State};
+use crate::machine::{self, Context, Effect, Input, State};
 use crate::ports::{CredentialIssuer, Environment, SessionEvent, SessionHello};
 
 /// What the cells of one fence share.
@@ -105,25 +106,6 @@ impl<D: ComputeDriver> Fence<D> {
         answer.await.ok()
     }
 
-    async fn command(
-        &self,
-        id: SandboxId,
-        command: Command,
-    ) -> Result<Arc<SandboxRecord>, CommandError> {
-        if self.0.closing.is_cancelled() {
-            return Err(CommandError::ShuttingDown);
-        }
-        self.ask(id, |reply| Message::Command(command, reply))
-            .await
-            .unwrap_or_else(|| {
-                Err(if self.0.closing.is_cancelled() {
-                    CommandError::ShuttingDown
-                } else {
-                    CommandError::NotFound(id.to_string())
-                })
-            })
-    }
-
     /// The container whose files are asked for, and the run it belongs to.
     fn files_of(&self, id: SandboxId) -> Result<(ContainerId, Generation), CommandError> {
         let record = self
@@ -142,6 +124,61 @@ impl<D: ComputeDriver> Fence<D> {
 }
 
 impl<D: ComputeDriver> Shared<D> {
+    /// The sandbox that this very request was taken up for before.
+    pub(super) async fn seen(
+        &self,
+        request: &RequestKey,
+    ) -> Result<Option<SandboxId>, CommandError> {
+        let seen = self
+            .store
+            .request(&request.scope, &request.id)
+            .await
+            .map_err(|error| CommandError::Store(error.to_string()))?;
+        match seen {
+            Some((_, digest)) if digest != request.digest => {
+                Err(CommandError::RequestIdReused(request.id.clone()))
+            }
+            seen => Ok(seen.map(|(id, _)| id)),
+        }
+    }
+
+    /// Takes up a record at the gateway's start. One that says Ready is not published before its first step is
+    /// durable, which says that it is not proven: nobody sees an old Ready, nor two records of one version.
+    async fn take_up(self: &Arc<Self>, record: SandboxRecord) {
+        let claims = matches!(record.life.phase, Phase::Ready | Phase::Unknown);
+        let mut state = State::new(record);
+        let now = self.environment.now();
+        let context = Context {
+            now,
+            operation: self.environment.operation_id(),
+            config: &self.config,
+        };
+        if !claims {
+            self.spawn_cell(state, vec![Input::Restore], Vec::new());
+            return;
+        }
+        let step = machine::step(&state, &Input::Restore, context);
+        let described = Input::Restore.describe();
+        let entry = journal_entry(Some(&state), &step, described, &Input::Restore, now);
+        let put = self
+            .store
+            .put_sandbox(&step.state.record, vec![entry], None);
+        match put.await {
+            Ok(version) => {
+                state = step.state;
+                state.record.resource_version = version;
+                self.spawn_cell(state, Vec::new(), step.effects);
+            }
+            Err(error) => {
+                // Its cell tries again; until then it is shown as it is going to be written.
+                warn!(sandbox = %state.record.meta.id, "its restore cannot be recorded yet: {error}");
+                let mut shown = step.state.record;
+                shown.resource_version = state.record.resource_version + 1;
+                self.begin_cell(state, shown, vec![Input::Restore], Vec::new());
+            }
+        }
+    }
+
     /// Publishes a record and begins its cell.
     pub(super) fn spawn_cell(
         self: &Arc<Self>,
@@ -149,7 +186,18 @@ impl<D: ComputeDriver> Shared<D> {
         first: Vec<Input>,
         effects: Vec<Effect>,
     ) {
-        let record = Arc::new(state.record.clone());
+        let shown = state.record.clone();
+        self.begin_cell(state, shown, first, effects);
+    }
+
+    fn begin_cell(
+        self: &Arc<Self>,
+        state: State,
+        shown: SandboxRecord,
+        first: Vec<Input>,
+        effects: Vec<Effect>,
+    ) {
+        let record = Arc::new(shown);
         let (mailbox, received) = mpsc::channel(MAILBOX);
         let (published, publication) = watch::channel(Some(Arc::clone(&record)));
         let missed = Arc::new(AtomicBool::new(false));
@@ -190,20 +238,29 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
             .unwrap_or_else(|failed| Err(CommandError::Store(failed.to_string())))
     }
 
-    async fn start(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
-        self.command(id, Command::Start).await
+    async fn order(
+        &self,
+        id: SandboxId,
+        order: Order,
+        request: Option<RequestKey>,
+    ) -> Result<Arc<SandboxRecord>, CommandError> {
+        if self.0.closing.is_cancelled() {
+            return Err(CommandError::ShuttingDown);
+        }
+        let order = Box::new((order.into(), request));
+        self.ask(id, |reply| Message::Order(order, reply))
+            .await
+            .unwrap_or_else(|| {
+                Err(if self.0.closing.is_cancelled() {
+                    CommandError::ShuttingDown
+                } else {
+                    CommandError::NotFound(id.to_string())
+                })
+            })
     }
 
-    async fn stop(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
-        self.command(id, Command::Stop).await
-    }
-
-    async fn restart(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
-        self.command(id, Command::Restart).await
-    }
-
-    async fn delete(&self, id: SandboxId) -> Result<Arc<SandboxRecord>, CommandError> {
-        self.command(id, Command::Delete).await
+    async fn seen(&self, request: &RequestKey) -> Result<Option<SandboxId>, CommandError> {
+        self.0.seen(request).await
     }
 
     async fn session_opened(
@@ -238,6 +295,10 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
 
     fn by_id(&self, id: SandboxId) -> Option<Arc<SandboxRecord>> {
         self.0.index.by_id(id)
+    }
+
+    fn unreadable(&self, workspace: &WorkspaceName, name: &SandboxName) -> Option<String> {
+        self.0.index.unreadable(workspace, name)
     }
 
     fn list(&self) -> Vec<Arc<SandboxRecord>> {
@@ -275,14 +336,18 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
             .sandboxes()
             .await
             .map_err(|error| CommandError::Store(error.to_string()))?;
-        for error in &unreadable {
-            error!("{error}; the sandbox is left alone");
+        for error in unreadable {
+            error!("{error}");
+            if let StoreError::Unreadable {
+                workspace, name, ..
+            } = &error
+            {
+                let key = (workspace.clone(), name.clone());
+                self.0.index.insert_unreadable(key, error.to_string());
+            }
         }
         info!(sandboxes = records.len(), "taking up what the store holds");
-        for record in records {
-            self.0
-                .spawn_cell(State::new(record), vec![Input::Restore], Vec::new());
-        }
+        join_all(records.into_iter().map(|record| self.0.take_up(record))).await;
         signals::begin(&self.0);
         Ok(())
     }

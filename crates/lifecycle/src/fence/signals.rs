@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use super::cell::Message;
+use super::effects::bounded;
 use super::index::Entry;
 use super::service::Shared;
 use crate::driver::{ComputeDriver, EngineSignal, Role};
@@ -87,7 +88,8 @@ fn tell(entry: &Entry, input: Input) {
 
 /// Once, when the engine is first in sight: what interrupted starts have left, and what no record knows.
 async fn sweep<D: ComputeDriver>(shared: &Arc<Shared<D>>) -> bool {
-    let owned = match shared.driver.list_owned().await {
+    // A driver that fails or says nothing must not end the dispatch of its signals.
+    let owned = match bounded(shared.config.engine_call, shared.driver.list_owned()).await {
         Ok(owned) => owned,
         Err(error) => {
             warn!("what the engine holds cannot be listed: {error}");

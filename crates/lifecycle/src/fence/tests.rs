@@ -1,7 +1,10 @@
 //! The real fence on a simulated engine, an in-memory store and a paused clock.
 
+mod bad_input;
 mod commands;
 mod harness;
 mod losses;
+mod observations;
 mod races;
+mod requests;
 mod restores;

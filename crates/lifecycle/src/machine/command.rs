@@ -3,28 +3,33 @@
 use std::time::Duration;
 
 use openshell_core::journal::Verdict;
-use openshell_core::{Intent, OperationKind, Phase, Reason, Restart};
+use openshell_core::{Hold, Intent, OperationKind, Phase, Reason, Restart};
 
-use super::{Answer, Command, Course, Halt, Then, Timer, Turn, settle};
+use super::{Answer, Command, Course, Halt, Then, Timer, Turn, drive, settle};
+use crate::driver::Role;
 use crate::time::after;
 
 /// Beyond its grace, a stop has this long to be confirmed.
-const STOP_MARGIN: Duration = Duration::from_secs(30);
+pub(super) const STOP_MARGIN: Duration = Duration::from_secs(30);
 
 pub(super) fn on_command(turn: &mut Turn<'_>, command: Command) {
     turn.verdict = Verdict::Accepted;
-    if turn.s.record.life.intent == Intent::Deleted {
-        if command == Command::Delete {
-            turn.say(Verdict::Accepted, "it is being deleted already");
-        } else {
-            let name = turn.s.record.meta.name.clone();
-            let message = format!(
-                "sandbox {name} is being deleted and cannot be {}; create it anew when it is gone",
-                participle(command)
-            );
-            turn.say(Verdict::Refused, message.clone());
-            turn.answer = Answer::Refused(message);
-        }
+    if command == Command::Delete && turn.s.record.life.intent == Intent::Deleted {
+        turn.say(Verdict::Accepted, "it is being deleted already");
+        return;
+    }
+    if refused_as_deleted(turn, participle(command)) {
+        return;
+    }
+    if matches!(command, Command::Start | Command::Restart)
+        && let Some(hold) = &turn.s.record.life.hold
+    {
+        let name = &turn.s.record.meta.name;
+        let message = format!(
+            "sandbox {name} is {hold} and cannot be {}; `openshell sandbox release {name}` lets it run again",
+            participle(command)
+        );
+        refuse(turn, message);
         return;
     }
     match command {
@@ -32,6 +37,61 @@ pub(super) fn on_command(turn: &mut Turn<'_>, command: Command) {
         Command::Stop => stop(turn),
         Command::Restart => restart(turn),
         Command::Delete => delete(turn),
+    }
+}
+
+fn refuse(turn: &mut Turn<'_>, message: String) {
+    turn.say(Verdict::Refused, message.clone());
+    turn.answer = Answer::Refused(message);
+}
+
+fn refused_as_deleted(turn: &mut Turn<'_>, participle: &str) -> bool {
+    let deleted = turn.s.record.life.intent == Intent::Deleted;
+    if deleted {
+        let name = &turn.s.record.meta.name;
+        let message = format!(
+            "sandbox {name} is being deleted and cannot be {participle}; create it anew when it is gone"
+        );
+        refuse(turn, message);
+    }
+    deleted
+}
+
+/// A stop that lasts: recorded with the intent, so that it is as durable.
+pub(super) fn on_hold(turn: &mut Turn<'_>, by: &str, reason: &str) {
+    turn.verdict = Verdict::Accepted;
+    if refused_as_deleted(turn, "held") {
+        return;
+    }
+    let since = turn.now();
+    turn.life().hold = Some(Hold {
+        by: by.to_owned(),
+        reason: reason.to_owned(),
+        since,
+    });
+    stop(turn);
+    if turn.s.course == Course::Rest && turn.phase() == Phase::Stopped {
+        settle::rest_stopped(turn);
+        // What was stopped before may have been started by somebody else.
+        drive::look(turn, Role::Workload);
+    }
+    turn.note = match &turn.s.record.life.hold {
+        Some(hold) => hold.to_string(),
+        None => String::new(),
+    };
+}
+
+pub(super) fn on_release(turn: &mut Turn<'_>) {
+    turn.verdict = Verdict::Accepted;
+    if refused_as_deleted(turn, "released") {
+        return;
+    }
+    turn.note = match turn.life().hold.take() {
+        Some(hold) => format!("it was {hold}"),
+        None => "it was not held".to_owned(),
+    };
+    if turn.s.record.life.condition.reason == Reason::Held {
+        turn.explain(Reason::StoppedByUser, "stopped on request");
     }
 }
 
@@ -120,9 +180,7 @@ fn stop(turn: &mut Turn<'_>) {
     turn.life().restart = Restart::default();
     let grace = turn.context.config.stop_grace;
     turn.begin_operation(OperationKind::Stop, grace + STOP_MARGIN);
-    let resting = matches!(turn.s.course, Course::Rest | Course::Bring(_));
-    let nothing_runs = turn.s.idle || turn.workload_id().is_none();
-    if resting && nothing_runs && turn.s.activity.is_none() {
+    if turn.s.activity.is_none() && nothing_can_run(turn) {
         settle::rest_stopped(turn);
         turn.note = "nothing ran".to_owned();
         return;
@@ -142,6 +200,23 @@ fn stop(turn: &mut Turn<'_>) {
     }
     turn.quieten();
     turn.note = "the workload is being stopped".to_owned();
+}
+
+/// Whether that is certain without asking the engine. What has ended for good may have been started by somebody
+/// else since, so its last observation is not enough (L6).
+fn nothing_can_run(turn: &mut Turn<'_>) -> bool {
+    if turn.workload_id().is_none() {
+        return matches!(turn.s.course, Course::Rest | Course::Bring(_));
+    }
+    match turn.s.course {
+        Course::Bring(_) => turn.s.idle,
+        Course::Rest if matches!(turn.phase(), Phase::Error | Phase::Completed) => {
+            turn.s.idle = false;
+            false
+        }
+        Course::Rest => turn.s.idle,
+        _ => false,
+    }
 }
 
 fn restart(turn: &mut Turn<'_>) {
@@ -188,7 +263,11 @@ pub(super) fn on_park(turn: &mut Turn<'_>) {
     }
     turn.cancel_activity_unless_stopping();
     match &mut turn.s.course {
-        Course::Rest | Course::Remove => return,
+        Course::Rest
+        | Course::Remove
+        | Course::Halt(Halt {
+            then: Then::Rest, ..
+        }) => return,
         Course::Halt(halt) => halt.then = Then::Park,
         Course::Bring(_) if turn.s.idle && turn.s.activity.is_none() => {
             // The operation stays recorded; the next start of the gateway takes it up.

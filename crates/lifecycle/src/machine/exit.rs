@@ -1,11 +1,14 @@
 //! The one classification of an end: by intent and by facts, never by an exit code alone.
 
+use std::time::Duration;
+
 use openshell_core::{ExitCause, Reason};
 
 use super::input::MainEnd;
 use super::state::End;
 use crate::driver::EngineExit;
 use crate::restart::Cause;
+use crate::time::between;
 
 /// What is known of a workload that ended without having been told to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +19,41 @@ pub struct Facts<'a> {
     pub engine: Option<&'a EngineExit>,
     /// Nobody watched when it ended: the gateway was away, or the engine was out of sight.
     pub unwatched: bool,
-    /// Its supervisor ended before it did.
-    pub supervisor_first: bool,
+    /// What is known of the other half.
+    pub supervisor: Supervisor,
+}
+
+/// What had become of the supervisor when its workload ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Supervisor {
+    /// Nobody has asked yet, or it is gone without a trace.
+    Unknown,
+    /// It lives.
+    Alive,
+    /// It ended well before: the workload was not governed any more.
+    EndedBefore,
+    /// Both ended in the same moment, as when an engine or a host goes down.
+    EndedTogether,
+    /// It ended well after.
+    EndedAfter,
+}
+
+impl Supervisor {
+    /// From the engine's word about both ends.
+    pub fn compare(supervisor: &EngineExit, workload: &EngineExit) -> Self {
+        let (by, it) = (supervisor.finished_at, workload.finished_at);
+        let apart = between(by, it).max(between(it, by));
+        if apart < MOMENT {
+            Self::EndedTogether
+        } else if by > it {
+            Self::EndedAfter
+        } else if matches!(supervisor.code, 0 | TERMINATED) {
+            // It was told to end, as an engine does that goes down; the workload took its time.
+            Self::EndedTogether
+        } else {
+            Self::EndedBefore
+        }
+    }
 }
 
 /// What was made of [`Facts`].
@@ -29,6 +65,8 @@ const KILLED: i32 = 137;
 const TERMINATED: i32 = 143;
 /// What Docker writes for a container whose end it has missed.
 const MISSED: i32 = 255;
+/// Ends that lie less than this apart are of the same moment.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Says how it ended.
 pub fn classify(facts: Facts<'_>) -> Classified {
@@ -46,7 +84,7 @@ pub fn classify(facts: Facts<'_>) -> Classified {
     }
     match (report, engine) {
         (Some(end), _) => reported(end),
-        (None, Some(exit)) => by_engine(exit, facts.unwatched, facts.supervisor_first),
+        (None, Some(exit)) => by_engine(exit, facts.unwatched, facts.supervisor),
         (None, None) => End {
             cause: Cause::Infrastructure,
             exit: None,
@@ -79,10 +117,10 @@ fn reported(end: &MainEnd) -> End {
     }
 }
 
-fn by_engine(exit: &EngineExit, unwatched: bool, supervisor_first: bool) -> End {
+fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End {
     let signalled = matches!(exit.code, KILLED | TERMINATED | MISSED);
     let at = exit.finished_at;
-    if supervisor_first {
+    if supervisor == Supervisor::EndedBefore {
         return End {
             cause: Cause::SupervisorLost,
             exit: Some((ExitCause::Contained, exit.code, at)),
@@ -90,7 +128,10 @@ fn by_engine(exit: &EngineExit, unwatched: bool, supervisor_first: bool) -> End 
             message: "the supervisor ended, and the workload with it".to_owned(),
         };
     }
-    if unwatched && signalled {
+    // A 0 that nobody saw and nobody reported is the engine's own word for an end that it missed, unless the
+    // other half outlived it: then neither the engine nor the host went down.
+    let outlived = matches!(supervisor, Supervisor::Alive | Supervisor::EndedAfter);
+    if unwatched && (signalled || (exit.code == 0 && !outlived)) {
         return End {
             cause: Cause::Infrastructure,
             exit: Some((ExitCause::Infrastructure, exit.code, at)),

@@ -1,5 +1,6 @@
 //! What a machine is told, and how the journal names it.
 
+use jiff::SignedDuration;
 use openshell_core::{
     ContainerId, EngineId, Generation, Incarnation, OperationId, SupervisorInstance, Timestamp,
 };
@@ -83,6 +84,17 @@ pub struct Opened {
 pub enum Input {
     /// A user's command.
     Command(Command),
+    /// A user's command: do not run, and be startable by nobody before a release.
+    Hold {
+        /// Who asks.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// A user's command: be startable again.
+    Release,
+    /// The wall clock was set: everything that is due is due so much later (or earlier) by it.
+    ClockMoved(SignedDuration),
     /// The gateway has started; the record is all that is known.
     Restore,
     /// The gateway ends, and runs are to end with it.
@@ -127,6 +139,9 @@ impl Input {
         match self {
             Self::Command(command) => format!("command {}", command.as_str()),
             Self::Restore => "gateway started".to_owned(),
+            Self::Hold { .. } => "command hold".to_owned(),
+            Self::Release => "command release".to_owned(),
+            Self::ClockMoved(by) => format!("clock moved by {} s", by.as_secs()),
             Self::Park => "gateway ends".to_owned(),
             Self::Outcome(_, outcome) => format!("outcome {}", describe_outcome(outcome)),
             Self::Progress(..) => "progress".to_owned(),

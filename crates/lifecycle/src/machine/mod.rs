@@ -50,9 +50,11 @@ use openshell_core::{
 };
 
 pub use effect::{Answer, Effect, Step};
-pub use exit::{Classified, Facts, classify};
+pub use exit::{Classified, Facts, Supervisor, classify};
 pub use input::{Command, Input, MainEnd, Opened, Outcome, Ticket};
-pub use state::{Activity, Course, End, Halt, Proof, Session, Stage, State, Then, Timer, Work};
+pub use state::{
+    Activity, Course, End, Halt, Outage, Proof, Session, Stage, State, Then, Timer, Work,
+};
 
 use crate::config::FenceConfig;
 use crate::time::after;
@@ -88,6 +90,7 @@ pub fn create(meta: SandboxMeta, spec: SandboxSpec, context: Context<'_>) -> Ste
             last_exit: None,
             engine: None,
             retired: Vec::new(),
+            hold: None,
         },
         resource_version: 0,
     };
@@ -104,6 +107,9 @@ pub fn step(state: &State, input: &Input, context: Context<'_>) -> Step {
     let mut turn = Turn::new(state, context);
     match input {
         Input::Command(command) => command::on_command(&mut turn, *command),
+        Input::Hold { by, reason } => command::on_hold(&mut turn, by, reason),
+        Input::Release => command::on_release(&mut turn),
+        Input::ClockMoved(by) => timer::on_clock_moved(&mut turn, *by),
         Input::Restore => prove::on_restore(&mut turn),
         Input::Park => command::on_park(&mut turn),
         Input::Outcome(ticket, outcome) => outcome::on_outcome(&mut turn, *ticket, outcome),
@@ -305,6 +311,8 @@ impl<'a> Turn<'a> {
         }
         self.s.reported = None;
         self.s.ended = None;
+        self.s.supervisor_ended = None;
+        self.s.outage = None;
         self.s.watching.clear();
         self.s.looking.clear();
         self.s.unseen.clear();
@@ -323,6 +331,16 @@ impl<'a> Turn<'a> {
                 .and_then(|r| r.supervisor.clone())
                 .or_else(|| self.s.record.life.retired.last().cloned()),
         }
+    }
+
+    /// Notes that the engine cannot be asked; answers with the first sign of it, which stays the cause.
+    pub(crate) fn out_of_sight(&mut self, why: &str) -> String {
+        let outage = self.s.outage.get_or_insert_with(|| state::Outage {
+            cause: why.to_owned(),
+            over: None,
+        });
+        outage.over = None;
+        outage.cause.clone()
     }
 
     pub(crate) fn workload_id(&self) -> Option<ContainerId> {

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use openshell_core::journal::Verdict;
-use openshell_core::{EngineId, Incarnation, Reason, Run};
+use openshell_core::{Condition, EngineId, Incarnation, Phase, Reason, Run};
 
-use super::{Course, End, Facts, Stage, Timer, Turn, Work, classify, drive, prove, settle};
+use super::{
+    Course, End, Facts, Stage, Supervisor, Timer, Turn, Work, classify, drive, prove, settle,
+};
 use crate::driver::{EngineEvent, EngineEventKind, EngineExit, Role, Sighting, WaitOutcome};
 use crate::restart::Cause;
 use crate::time::back_off;
@@ -104,6 +106,9 @@ pub(super) fn on_event(turn: &mut Turn<'_>, event: &EngineEvent) {
     }
     let started = incarnation(run, event.role).map(|i| i.started_at);
     match (&event.kind, &turn.s.course) {
+        (EngineEventKind::Started, Course::Rest) if event.role == Role::Workload => {
+            started_at_rest(turn, event);
+        }
         (EngineEventKind::Started, _) => {}
         (EngineEventKind::OutOfMemory, _) => {
             turn.note = "the kernel ended a process in it for its memory".to_owned();
@@ -122,7 +127,22 @@ pub(super) fn on_event(turn: &mut Turn<'_>, event: &EngineEvent) {
     }
 }
 
+/// Somebody may have started what rests; or this is the late word of the last run's own start.
+fn started_at_rest(turn: &mut Turn<'_>, event: &EngineEvent) {
+    let last = turn.s.record.life.last_exit.as_ref();
+    if last.is_some_and(|last| event.time <= last.at) {
+        turn.say(Verdict::Stale, "that run is over");
+        return;
+    }
+    drive::look(turn, Role::Workload);
+    turn.say(Verdict::NeedsALook, "the engine is asked");
+}
+
 pub(super) fn on_connected(turn: &mut Turn<'_>, _engine: &EngineId) {
+    let now = turn.now();
+    if let Some(outage) = &mut turn.s.outage {
+        outage.over = Some(now);
+    }
     turn.clear_timer(Timer::Retry);
     turn.clear_timer(Timer::Retire);
     turn.clear_timer(Timer::Look);
@@ -134,6 +154,10 @@ pub(super) fn on_connected(turn: &mut Turn<'_>, _engine: &EngineId) {
             drive::look(turn, role);
         }
     }
+    if turn.s.course == Course::Rest {
+        // Somebody may have started it, or removed it.
+        drive::look(turn, Role::Workload);
+    }
 }
 
 pub(super) fn on_lost(turn: &mut Turn<'_>, why: &str) {
@@ -142,10 +166,13 @@ pub(super) fn on_lost(turn: &mut Turn<'_>, why: &str) {
     }
     turn.s.unseen.insert(Role::Supervisor);
     look_again(turn, Role::Workload);
-    turn.explain(
-        turn.s.record.life.condition.reason,
-        format!("the engine is out of sight ({why}); it is looked for"),
-    );
+    let cause = turn.out_of_sight(why);
+    if turn.phase() != Phase::Unknown {
+        turn.explain(
+            turn.s.record.life.condition.reason,
+            format!("the engine is out of sight ({cause}); it is looked for"),
+        );
+    }
     turn.say(Verdict::Unknown, why.to_owned());
 }
 
@@ -156,6 +183,7 @@ pub(super) fn on_looked(
     answer: &Result<Sighting, String>,
 ) {
     if turn.s.looking.get(&role) != Some(&serial) {
+        turn.say(Verdict::Stale, "the question is no longer open");
         return;
     }
     turn.s.looking.remove(&role);
@@ -163,11 +191,44 @@ pub(super) fn on_looked(
         Course::Prove(_) => prove::on_answer(turn, role, answer),
         Course::Halt(_) if role == Role::Workload => halt_answer(turn, answer),
         Course::Run | Course::Bring(Stage::Session) => live_answer(turn, role, answer),
-        Course::Rest if role == Role::Workload && missing(turn, answer) => {
-            forget_workload(turn);
-            turn.note = "the workload's container no longer exists".to_owned();
+        Course::Rest if role == Role::Workload => rest_answer(turn, answer),
+        _ => turn.say(Verdict::Superseded, "it is no longer asked for"),
+    }
+}
+
+/// What rests does not run; if it does, somebody else has started it.
+fn rest_answer(turn: &mut Turn<'_>, answer: &Result<Sighting, String>) {
+    if missing(turn, answer) {
+        forget_workload(turn);
+        turn.note = "the workload's container no longer exists".to_owned();
+        if turn.phase() == Phase::Error {
+            let Condition {
+                reason, message, ..
+            } = turn.s.record.life.condition.clone();
+            turn.explain(
+                reason,
+                format!("{message}; its container no longer exists, a start makes a new one"),
+            );
         }
-        _ => {}
+        return;
+    }
+    match answer {
+        Ok(Sighting::Running(_)) => settle::started_outside(turn),
+        Ok(Sighting::Exited(..) | Sighting::Created) => {
+            turn.s.idle = true;
+            turn.s.tries = 0;
+        }
+        Ok(Sighting::InTransition) => turn.set_timer(Timer::Look, IN_TRANSITION),
+        Ok(Sighting::Missing(_)) => turn.say(
+            Verdict::Unknown,
+            "the engine that answers is not the one that holds it",
+        ),
+        Err(why) => {
+            turn.say(Verdict::Unknown, why.clone());
+            let wait = back_off(turn.s.tries);
+            turn.s.tries = turn.s.tries.saturating_add(1);
+            turn.set_timer(Timer::Look, wait);
+        }
     }
 }
 
@@ -211,6 +272,10 @@ fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String
             alive(turn, role, seen.clone());
         }
         Ok(Sighting::Running(_)) => match role {
+            Role::Workload if turn.s.reported.is_some() => {
+                let end = own_end(turn);
+                settle::contain(turn, end);
+            }
             Role::Workload => settle::contain(
                 turn,
                 End {
@@ -252,23 +317,29 @@ fn alive(turn: &mut Turn<'_>, role: Role, seen: Incarnation) {
         && turn.s.reported.is_some()
         && !turn.s.timers.contains_key(&Timer::ExitConfirmation);
     if overdue {
-        let end = classify(Facts {
-            report: turn.s.reported.as_ref(),
-            engine: None,
-            unwatched: false,
-            supervisor_first: false,
-        });
+        let end = own_end(turn);
         settle::contain(turn, end);
         return;
     }
     turn.note = format!("the {role} is alive");
     if turn.s.unseen.is_empty() {
         turn.s.tries = 0;
+        turn.s.outage = None;
         turn.clear_timer(Timer::Outage);
-        if turn.phase() == openshell_core::Phase::Ready {
+        if turn.phase() == Phase::Ready {
             turn.explain(turn.s.record.life.condition.reason, "running");
         }
     }
+}
+
+/// By main's own report alone.
+pub(super) fn own_end(turn: &Turn<'_>) -> End {
+    classify(Facts {
+        report: turn.s.reported.as_ref(),
+        engine: None,
+        unwatched: true,
+        supervisor: Supervisor::Unknown,
+    })
 }
 
 fn workload_missing(turn: &mut Turn<'_>) {
@@ -287,12 +358,7 @@ fn workload_missing(turn: &mut Turn<'_>) {
 /// Our incarnation has ended, somebody started another, and that has ended too: nothing says how ours did.
 fn workload_replaced(turn: &mut Turn<'_>) {
     turn.s.idle = true;
-    let end = classify(Facts {
-        report: turn.s.reported.as_ref(),
-        engine: None,
-        unwatched: true,
-        supervisor_first: false,
-    });
+    let end = own_end(turn);
     settle::settle(turn, end);
 }
 
@@ -301,7 +367,7 @@ fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {
     turn.s.ended = Some(exit.clone());
     turn.clear_timer(Timer::ExitConfirmation);
     if turn.s.reported.is_some() {
-        conclude_exit(turn, false);
+        conclude_exit(turn, Supervisor::Alive);
     } else {
         turn.set_timer(Timer::ExitReport, turn.context.config.exit_report);
         turn.note = format!(
@@ -311,8 +377,20 @@ fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {
     }
 }
 
+/// No report has come in time. If the engine was out of sight, what became of the other half decides.
+pub(super) fn report_overdue(turn: &mut Turn<'_>) {
+    let in_session = turn.s.session.is_some();
+    if turn.s.course == Course::Run && !in_session && turn.s.unseen.contains(&Role::Supervisor) {
+        prove::enter(turn);
+    } else if in_session {
+        conclude_exit(turn, Supervisor::Alive);
+    } else {
+        conclude_exit(turn, Supervisor::Unknown);
+    }
+}
+
 /// The workload has ended by itself, confirmed: says how, and what follows.
-pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor_first: bool) {
+pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor: Supervisor) {
     let started = turn.run().is_some_and(|r| r.main_started.is_some());
     let ended = turn.s.ended.clone();
     if let Course::Bring(_) = turn.s.course
@@ -330,7 +408,7 @@ pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor_first: bool) {
         report: turn.s.reported.as_ref(),
         engine: ended.as_ref(),
         unwatched: turn.s.adopting || !turn.s.unseen.is_empty(),
-        supervisor_first,
+        supervisor,
     });
     let not_startable = turn
         .s
@@ -345,8 +423,10 @@ pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor_first: bool) {
 }
 
 pub(super) fn supervisor_lost(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
-    if turn.s.ended.is_some() {
-        conclude_exit(turn, false);
+    turn.s.supervisor_ended = exit.cloned();
+    if let Some(workload) = &turn.s.ended {
+        let other = exit.map_or(Supervisor::Unknown, |e| Supervisor::compare(e, workload));
+        conclude_exit(turn, other);
         return;
     }
     if turn.s.reported.is_some() {

@@ -3,7 +3,9 @@
 use openshell_core::journal::Verdict;
 use openshell_core::{ContainerId, Generation, OperationKind, Reason};
 
-use super::{Course, Effect, Halt, Outcome, Stage, Ticket, Timer, Turn, drive, prove, settle};
+use super::{
+    Course, Effect, Halt, Outcome, Stage, Then, Ticket, Timer, Turn, drive, prove, settle,
+};
 use crate::driver::{DriverError, DriverErrorKind, Launched, Prepared, Role, StopOutcome};
 use crate::time::back_off;
 
@@ -18,8 +20,14 @@ pub(super) fn on_outcome(turn: &mut Turn<'_>, ticket: Ticket, outcome: &Outcome)
     turn.s.activity = None;
     match outcome {
         Outcome::Image(Ok(())) => advance(turn, Stage::Image, Stage::Prepare),
-        Outcome::Prepared(Ok(prepared)) => prepared_ok(turn, prepared),
-        Outcome::Launched(Ok(launched)) => launched_ok(turn, launched),
+        Outcome::Prepared(Ok(prepared)) => match nonsense_prepared(prepared) {
+            None => prepared_ok(turn, prepared),
+            Some(error) => bring_failed(turn, &error),
+        },
+        Outcome::Launched(Ok(launched)) => match nonsense_launched(turn, launched) {
+            None => launched_ok(turn, launched),
+            Some(error) => launch_failed(turn, &error),
+        },
         Outcome::Launched(Err(error)) => launch_failed(turn, error),
         Outcome::Image(Err(error)) | Outcome::Prepared(Err(error)) => {
             if let Course::Bring(_) = turn.s.course {
@@ -33,9 +41,35 @@ pub(super) fn on_outcome(turn: &mut Turn<'_>, ticket: Ticket, outcome: &Outcome)
     }
 }
 
+/// A container without an id, or one for both halves, cannot be recorded.
+fn nonsense_prepared(prepared: &Prepared) -> Option<DriverError> {
+    let (workload, supervisor) = (&prepared.workload.0, &prepared.supervisor.0);
+    let nonsense = workload.is_empty() || supervisor.is_empty() || workload == supervisor;
+    nonsense.then(|| {
+        DriverError::new(
+            DriverErrorKind::Engine,
+            format!("the driver's answer makes no sense: it made the containers {workload:?} and {supervisor:?}"),
+        )
+    })
+}
+
+/// What runs is not what was to be started: then what was launched is not known.
+fn nonsense_launched(turn: &Turn<'_>, launched: &Launched) -> Option<DriverError> {
+    let run = turn.run()?;
+    let same = run.workload.as_ref() == Some(&launched.workload.container)
+        && run.supervisor.as_ref() == Some(&launched.supervisor.container);
+    (!same).then(|| {
+        DriverError::new(
+            DriverErrorKind::Unreachable,
+            "the driver's answer makes no sense: it speaks of other containers than those to be started",
+        )
+    })
+}
+
 fn advance(turn: &mut Turn<'_>, from: Stage, to: Stage) {
     if turn.s.course == Course::Bring(from) {
         turn.s.course = Course::Bring(to);
+        turn.s.outage = None;
         turn.s.tries = 0;
         turn.set_timer(Timer::Deadline, turn.context.config.provisioning);
     }
@@ -97,7 +131,8 @@ fn launch_failed(turn: &mut Turn<'_>, error: &DriverError) {
     if let Course::Bring(_) = turn.s.course {
         if unknown {
             // Whether it runs is settled by asking, not by starting again (L10).
-            turn.explain(Reason::EngineUnreachable, error.message.clone());
+            let cause = turn.out_of_sight(&error.message);
+            turn.explain(Reason::EngineUnreachable, cause);
             turn.say(Verdict::Unknown, error.message.clone());
             prove::enter(turn);
         } else {
@@ -118,9 +153,10 @@ fn bring_failed(turn: &mut Turn<'_>, error: &DriverError) {
     match error.kind {
         DriverErrorKind::Unreachable => {
             retry(turn);
+            let cause = turn.out_of_sight(&message);
             turn.explain(
                 Reason::EngineUnreachable,
-                format!("{message}; it is tried again"),
+                format!("{cause}; it is tried again"),
             );
         }
         DriverErrorKind::RuntimeMissing => {
@@ -174,8 +210,16 @@ fn stop_failed(turn: &mut Turn<'_>, error: &DriverError) {
     }
     if error.kind == DriverErrorKind::Unreachable || turn.s.tries < TRIES {
         retry(turn);
-        let message = format!("{}; it is tried again", error.message);
-        turn.explain(turn.s.record.life.condition.reason, message.clone());
+        let cause = match error.kind {
+            DriverErrorKind::Unreachable => turn.out_of_sight(&error.message),
+            _ => error.message.clone(),
+        };
+        let message = format!("{cause}; it is tried again");
+        // Nothing is changed in what rests but for the other hand that started it.
+        let rests = matches!(&turn.s.course, Course::Halt(halt) if halt.then == Then::Rest);
+        if !rests {
+            turn.explain(turn.s.record.life.condition.reason, message.clone());
+        }
         turn.say(Verdict::Unknown, message);
     } else {
         super::timer::halt_failed(turn, &error.message);

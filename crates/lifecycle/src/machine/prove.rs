@@ -8,7 +8,7 @@ use openshell_core::{
     ExitCause, Incarnation, Intent, OperationKind, Phase, Reason, SupervisorInstance, Timestamp,
 };
 
-use super::{Course, End, Halt, MainEnd, Proof, Stage, Then, Timer, Turn};
+use super::{Course, End, Halt, MainEnd, Proof, Stage, Supervisor, Then, Timer, Turn};
 use super::{observe, outcome, settle};
 use crate::driver::{EngineExit, Role, Sighting};
 use crate::restart::Cause;
@@ -198,12 +198,13 @@ pub(super) fn on_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sightin
 }
 
 fn ask_again(turn: &mut Turn<'_>, why: &str) {
+    let cause = turn.out_of_sight(why);
     let wait = back_off(turn.s.tries);
     turn.s.tries = turn.s.tries.saturating_add(1);
     turn.set_timer(Timer::Look, wait);
     turn.explain(
         Reason::EngineUnreachable,
-        format!("the engine cannot be asked ({why}); it is tried again"),
+        format!("the engine cannot be asked ({cause}); it is tried again"),
     );
     turn.say(Verdict::Unknown, why.to_owned());
 }
@@ -216,6 +217,7 @@ fn conclude(turn: &mut Turn<'_>) {
         return;
     };
     turn.s.unseen.clear();
+    turn.s.outage = None;
     let supervised = matches!(supervisor, Sighting::Running(_));
     match workload {
         Sighting::Running(seen) => match supervisor {
@@ -225,7 +227,11 @@ fn conclude(turn: &mut Turn<'_>) {
         Sighting::Exited(seen, exit) => ended(turn, &seen, &exit, &supervisor),
         Sighting::Missing(_) => {
             observe::forget_workload(turn);
-            settle::settle(turn, gone());
+            let end = match turn.s.reported {
+                Some(_) => observe::own_end(turn),
+                None => gone(),
+            };
+            settle::settle(turn, end);
         }
         Sighting::Created | Sighting::InTransition => never_started(turn, supervised),
     }
@@ -248,15 +254,16 @@ fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnat
     let same =
         w.is_none_or(|w| w == workload.started_at) && s.is_none_or(|s| s == supervisor.started_at);
     if !same {
-        settle::contain(
-            turn,
-            End {
+        let end = match turn.s.reported {
+            Some(_) => observe::own_end(turn),
+            None => End {
                 cause: Cause::Infrastructure,
                 exit: None,
                 reason: Reason::ContainerRuntimeRestart,
                 message: "its containers were restarted by somebody else".to_owned(),
             },
-        );
+        };
+        settle::contain(turn, end);
         return;
     }
     turn.s.idle = false;
@@ -289,21 +296,37 @@ fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnat
     turn.note = "both halves are alive".to_owned();
 }
 
-/// A new supervisor never takes over a running workload: it is stopped first.
+/// A new supervisor never takes over a running workload: it is stopped first. A loss while the gateway was away is
+/// relaunched; one while it was there goes to the policy, whatever was heard first.
 fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation) {
     turn.s.idle = false;
+    let mut was_ready = false;
     if let Some(run) = turn.life().run.as_mut() {
         run.workload_started = Some(seen.started_at);
+        was_ready = run.ready_at.is_some();
     }
-    settle::contain(
-        turn,
-        End {
-            cause: Cause::Infrastructure,
-            exit: None,
-            reason: Reason::ControlSupervisorExited,
-            message: "the supervisor ended while nobody watched".to_owned(),
-        },
-    );
+    let message = "the supervisor ended while nobody watched".to_owned();
+    if turn.s.reported.is_some() {
+        let end = observe::own_end(turn);
+        settle::contain(turn, end);
+    } else if was_ready {
+        let cause = if turn.s.adopting {
+            Cause::Infrastructure
+        } else {
+            Cause::SupervisorLost
+        };
+        settle::contain(
+            turn,
+            End {
+                cause,
+                exit: None,
+                reason: Reason::ControlSupervisorExited,
+                message,
+            },
+        );
+    } else {
+        settle::session_failed(turn, message);
+    }
 }
 
 fn ended(turn: &mut Turn<'_>, seen: &Incarnation, exit: &EngineExit, supervisor: &Sighting) {
@@ -317,11 +340,16 @@ fn ended(turn: &mut Turn<'_>, seen: &Incarnation, exit: &EngineExit, supervisor:
         run.workload_started = Some(seen.started_at);
     }
     turn.s.ended = Some(exit.clone());
-    turn.s.course = Course::Run;
+    let was_ready = turn.run().is_some_and(|run| run.ready_at.is_some());
+    turn.s.course = if was_ready || turn.s.adopting {
+        Course::Run
+    } else {
+        Course::Bring(Stage::Session)
+    };
     // It was not watched, even if it is by now.
     turn.s.unseen.insert(Role::Workload);
     if turn.s.reported.is_some() {
-        observe::conclude_exit(turn, false);
+        observe::conclude_exit(turn, Supervisor::Unknown);
         return;
     }
     match supervisor {
@@ -339,11 +367,8 @@ fn ended(turn: &mut Turn<'_>, seen: &Incarnation, exit: &EngineExit, supervisor:
                 "the workload ended while nobody watched; its supervisor's report is awaited"
                     .to_owned();
         }
-        Sighting::Exited(_, by) => {
-            let first = by.finished_at < exit.finished_at && exit.code != 0;
-            observe::conclude_exit(turn, first && !same_moment(by, exit));
-        }
-        _ => observe::conclude_exit(turn, false),
+        Sighting::Exited(_, by) => observe::conclude_exit(turn, Supervisor::compare(by, exit)),
+        _ => observe::conclude_exit(turn, Supervisor::Unknown),
     }
 }
 
@@ -353,12 +378,6 @@ fn never_ran_this_time(turn: &Turn<'_>, seen: &Incarnation) -> bool {
     life.operation
         .as_ref()
         .is_some_and(|operation| seen.started_at < operation.started)
-}
-
-/// An engine or a host that goes down takes both halves with it.
-fn same_moment(a: &EngineExit, b: &EngineExit) -> bool {
-    let apart = crate::time::between(a.finished_at, b.finished_at);
-    apart < Duration::from_secs(1)
 }
 
 fn never_started(turn: &mut Turn<'_>, supervised: bool) {

@@ -6,7 +6,9 @@ use openshell_core::{
     Timestamp,
 };
 
-use super::{Answer, Course, Effect, End, MainEnd, Opened, Session, Stage, Timer, Turn};
+use super::{
+    Answer, Course, Effect, End, MainEnd, Opened, Session, Stage, Supervisor, Timer, Turn,
+};
 use super::{drive, observe, settle};
 use crate::driver::Role;
 use crate::fence::SessionRefused;
@@ -177,7 +179,7 @@ fn main_exited(turn: &mut Turn<'_>, code: i32, at: Timestamp, error: &str) {
         at,
     });
     if turn.s.ended.is_some() {
-        observe::conclude_exit(turn, false);
+        observe::conclude_exit(turn, Supervisor::Alive);
     } else {
         turn.set_timer(
             Timer::ExitConfirmation,
@@ -276,6 +278,8 @@ pub(super) fn maybe_ready(turn: &mut Turn<'_>) {
     turn.end_operation("done");
     turn.s.lost_launches = 0;
     if turn.s.adopting {
+        // Proven: from here on it is a run like any other.
+        turn.s.adopting = false;
         // An earlier gateway process may have ordered it frozen.
         turn.effects.push(Effect::Freeze(false));
         turn.enter(

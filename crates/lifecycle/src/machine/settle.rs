@@ -2,9 +2,10 @@
 //! confirmed stop is concluded (L6).
 
 use openshell_core::journal::Verdict;
-use openshell_core::{ExitCause, ExitRecord, OperationKind, Phase, Reason};
+use openshell_core::{ExitCause, ExitRecord, Intent, OperationKind, Phase, Reason};
 
-use super::{Course, End, Facts, Halt, Then, Timer, Turn, classify};
+use super::command::STOP_MARGIN;
+use super::{Course, End, Facts, Halt, Supervisor, Then, Timer, Turn, classify};
 use crate::driver::EngineExit;
 use crate::restart::{Cause, Decision, History, Policy, decide};
 use crate::time::between;
@@ -43,6 +44,37 @@ pub(super) fn contain(turn: &mut Turn<'_>, end: End) {
             scrub: false,
             then: Then::Settle(end),
         },
+    );
+}
+
+/// Somebody else has started what rests: nothing governs it, so it is stopped again (L11), and rests as before. Of
+/// what is meant to be stopped (held, perhaps) that is a stop like any other.
+pub(super) fn started_outside(turn: &mut Turn<'_>) {
+    turn.s.idle = false;
+    let then = if turn.s.record.life.intent == Intent::Stopped {
+        turn.begin_operation(OperationKind::Stop, STOP_MARGIN);
+        turn.enter(
+            Phase::Stopping,
+            Reason::StopRequested,
+            "its container runs although it is stopped; it is stopped again",
+        );
+        Then::Stopped
+    } else {
+        turn.clear_timer(Timer::Restart);
+        turn.set_timer(Timer::Deadline, turn.context.config.containment);
+        Then::Rest
+    };
+    halt(
+        turn,
+        Halt {
+            grace: std::time::Duration::ZERO,
+            scrub: false,
+            then,
+        },
+    );
+    turn.say(
+        Verdict::Applied,
+        "its container was started from outside the gateway; it is stopped again",
     );
 }
 
@@ -115,6 +147,11 @@ pub(super) fn halted(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
             );
         }
         Then::Settle(mut end) => {
+            if went_down_together(turn, &end, exit) {
+                end.cause = Cause::Infrastructure;
+                end.reason = Reason::ContainerRuntimeRestart;
+                end.message = "the engine or the host went down under it".to_owned();
+            }
             if end.exit.is_none()
                 && ran(turn)
                 && let Some(exit) = exit
@@ -122,6 +159,20 @@ pub(super) fn halted(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
                 end.exit = Some((ExitCause::Contained, exit.code, exit.finished_at));
             }
             settle(turn, end);
+        }
+        Then::Rest => {
+            record_exit(turn, ExitCause::Contained, exit);
+            turn.run_over();
+            turn.s.course = Course::Rest;
+            if let Some(due) = turn.s.record.life.restart.next {
+                turn.s.timers.insert(Timer::Restart, due);
+            }
+            if turn.s.record.life.condition.reason == Reason::StopFailed {
+                turn.explain(
+                    Reason::StopFailed,
+                    "the engine did not stop it in time; it has been stopped since",
+                );
+            }
         }
         Then::Park => {
             record_exit(turn, ExitCause::Infrastructure, exit);
@@ -143,7 +194,27 @@ pub(super) fn rest_stopped(turn: &mut Turn<'_>) {
     turn.end_operation("done");
     turn.life().restart = openshell_core::Restart::default();
     turn.s.course = Course::Rest;
-    turn.enter(Phase::Stopped, Reason::StoppedByUser, "stopped on request");
+    match turn.s.record.life.hold.clone() {
+        Some(hold) => {
+            let name = &turn.s.record.meta.name;
+            let message = format!("{hold}; `openshell sandbox release {name}` lets it run again");
+            turn.enter(Phase::Stopped, Reason::Held, message);
+        }
+        None => turn.enter(Phase::Stopped, Reason::StoppedByUser, "stopped on request"),
+    }
+}
+
+/// A supervisor's end that turns out to have been the engine's: the engine was out of sight meanwhile, and both
+/// halves had ended together before it was back.
+fn went_down_together(turn: &Turn<'_>, end: &End, workload: Option<&EngineExit>) -> bool {
+    let back = turn.s.outage.as_ref().and_then(|outage| outage.over);
+    let (Some(back), Some(supervisor), Some(workload)) = (back, &turn.s.supervisor_ended, workload)
+    else {
+        return false;
+    };
+    end.cause == Cause::SupervisorLost
+        && workload.finished_at < back
+        && Supervisor::compare(supervisor, workload) == Supervisor::EndedTogether
 }
 
 /// Whether anything of the present run was ever started.
@@ -165,7 +236,7 @@ fn record_exit(turn: &mut Turn<'_>, cause: ExitCause, exit: Option<&EngineExit>)
                 report: None,
                 engine: Some(ended),
                 unwatched: false,
-                supervisor_first: false,
+                supervisor: Supervisor::Unknown,
             })
             .exit
         }

@@ -43,6 +43,10 @@ pub struct State {
     pub adopting: bool,
     /// Whether the workload was ordered frozen because the engine is out of sight.
     pub frozen: bool,
+    /// The engine's being out of sight, from its first sign until what it holds has been seen again.
+    pub outage: Option<Outage>,
+    /// The supervisor's confirmed end.
+    pub supervisor_ended: Option<EngineExit>,
     /// Launches in a row whose answer was lost and that had not happened.
     pub lost_launches: u32,
     /// Failed tries of the present step in a row.
@@ -70,6 +74,8 @@ impl State {
             timers: BTreeMap::new(),
             adopting: false,
             frozen: false,
+            outage: None,
+            supervisor_ended: None,
             lost_launches: 0,
             tries: 0,
             serial: 0,
@@ -129,6 +135,17 @@ pub enum Then {
     Settle(End),
     /// It rests until the gateway returns.
     Park,
+    /// It rests as it did: somebody else had started it.
+    Rest,
+}
+
+/// A time in which the engine could not be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outage {
+    /// Its first sign.
+    pub cause: String,
+    /// When the engine was in sight again, if it is.
+    pub over: Option<Timestamp>,
 }
 
 /// How a run ended, for people and for the restart policy.

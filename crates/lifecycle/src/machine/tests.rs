@@ -2,5 +2,7 @@
 
 mod commands;
 mod identity;
+mod losses;
 mod play;
 mod random;
+mod rests;

@@ -1,7 +1,8 @@
 //! What falls due: nothing waits for ever (L16).
 
+use jiff::SignedDuration;
 use openshell_core::journal::Verdict;
-use openshell_core::{OperationKind, Phase, Reason};
+use openshell_core::{OperationKind, Phase, Reason, Timestamp};
 
 use super::{Course, End, Halt, Stage, Then, Timer, Turn, Work};
 use super::{drive, observe, settle};
@@ -18,25 +19,46 @@ pub(super) fn on_timer(turn: &mut Turn<'_>, timer: Timer) {
     match timer {
         Timer::Deadline => deadline(turn),
         Timer::Retry | Timer::Retire => {}
-        Timer::Restart => {
-            let message = turn.s.record.life.condition.message.clone();
-            let count = turn.s.record.life.restart.count;
-            turn.begin_run(OperationKind::Restart, &message);
-            turn.note = format!("restart {count}");
-        }
+        Timer::Restart => restart_due(turn),
         Timer::SessionGrace => session_grace(turn),
         Timer::Adoption => adoption(turn),
         Timer::ExitConfirmation => drive::look(turn, Role::Workload),
-        Timer::ExitReport => observe::conclude_exit(turn, false),
+        Timer::ExitReport => observe::report_overdue(turn),
         Timer::Look => {
             if matches!(turn.s.course, Course::Run | Course::Bring(Stage::Session)) {
                 for role in turn.s.unseen.clone() {
                     drive::look(turn, role);
                 }
+            } else if turn.s.course == Course::Rest {
+                drive::look(turn, Role::Workload);
             }
         }
         Timer::Outage => outage(turn),
     }
+}
+
+fn restart_due(turn: &mut Turn<'_>) {
+    if turn.s.course != Course::Rest {
+        return;
+    }
+    let message = turn.s.record.life.condition.message.clone();
+    let count = turn.s.record.life.restart.count;
+    turn.begin_run(OperationKind::Restart, &message);
+    turn.note = format!("restart {count}");
+}
+
+/// What is due is due after a time, not at an hour of the clock.
+pub(super) fn on_clock_moved(turn: &mut Turn<'_>, by: SignedDuration) {
+    let moved = |time: Timestamp| time.saturating_add(by).unwrap_or(time);
+    for due in turn.s.timers.values_mut() {
+        *due = moved(*due);
+    }
+    let life = turn.life();
+    if let Some(operation) = &mut life.operation {
+        operation.deadline = moved(operation.deadline);
+    }
+    life.restart.next = life.restart.next.map(moved);
+    turn.note = "what is due moves with it".to_owned();
 }
 
 fn deadline(turn: &mut Turn<'_>) {
@@ -60,8 +82,12 @@ fn deadline(turn: &mut Turn<'_>) {
             settle::start_failed(turn, false, Reason::ProvisioningTimedOut, message);
         }
         Course::Halt(_) => {
-            let message = turn.s.record.life.condition.message.clone();
-            halt_failed(turn, &message);
+            let condition = &turn.s.record.life.condition;
+            let why = match &turn.s.outage {
+                Some(outage) => outage.cause.clone(),
+                None => condition.message.clone(),
+            };
+            halt_failed(turn, &why);
         }
         Course::Remove => {
             let message = turn.s.record.life.condition.message.clone();
@@ -89,7 +115,23 @@ pub(super) fn halt_failed(turn: &mut Turn<'_>, why: &str) {
             turn.enter(Phase::Error, end.reason, message);
             turn.set_timer(Timer::Retry, crate::time::back_off(5));
         }
-        Then::Stopped | Then::NewRun(_) | Then::Park => {
+        Then::Rest => {
+            turn.note = format!("it could not be stopped yet: {why}");
+            turn.set_timer(Timer::Retry, crate::time::back_off(5));
+        }
+        Then::Park => {
+            // The next start of the gateway asks what became of it.
+            turn.cancel_activity();
+            turn.clear_timer(Timer::Retry);
+            turn.end_operation("failed");
+            turn.s.course = Course::Rest;
+            turn.enter(
+                Phase::Provisioning,
+                Reason::ContainerRuntimeRestart,
+                format!("it could not be stopped together with the gateway: {why}"),
+            );
+        }
+        Then::Stopped | Then::NewRun(_) => {
             turn.cancel_activity();
             turn.clear_timer(Timer::Retry);
             turn.clear_timer(Timer::Deadline);
@@ -152,11 +194,12 @@ fn outage(turn: &mut Turn<'_>) {
     turn.s.frozen = true;
     turn.effects.push(Effect::Freeze(true));
     let seconds = turn.context.config.engine_outage_limit.as_secs();
+    let cause = turn.out_of_sight("it does not answer");
     turn.enter(
         Phase::Unknown,
         Reason::EngineUnreachable,
         format!(
-            "the engine has not answered for {seconds} s; the workload is frozen until it does"
+            "the engine has not answered for {seconds} s ({cause}); the workload is frozen until it does"
         ),
     );
     turn.say(Verdict::Applied, "the workload is frozen");

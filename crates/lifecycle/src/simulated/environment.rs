@@ -1,9 +1,10 @@
 //! Time that follows Tokio's (paused or not), ids that count, credentials that open nothing, sessions that note
 //! their orders.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use jiff::SignedDuration;
 use openshell_core::bootstrap::{SandboxBootstrap, SupervisorBootstrap};
 use openshell_core::{Generation, OperationId, SandboxId, SandboxRecord, Timestamp};
 use tokio::time::Instant;
@@ -17,6 +18,8 @@ use crate::time::after;
 pub struct SimulatedEnvironment {
     began: Instant,
     ids: AtomicU64,
+    /// By how many seconds the wall clock was set.
+    set: AtomicI64,
 }
 
 impl SimulatedEnvironment {
@@ -25,7 +28,13 @@ impl SimulatedEnvironment {
         Self {
             began: Instant::now(),
             ids: AtomicU64::new(1),
+            set: AtomicI64::new(0),
         }
+    }
+
+    /// Somebody sets the wall clock: forward, or back.
+    pub fn set_clock(&self, by_seconds: i64) {
+        self.set.fetch_add(by_seconds, Ordering::Relaxed);
     }
 
     fn id(&self) -> Uuid {
@@ -42,7 +51,9 @@ impl Default for SimulatedEnvironment {
 impl Environment for SimulatedEnvironment {
     fn now(&self) -> Timestamp {
         let epoch = Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH);
-        after(epoch, self.began.elapsed())
+        let set = SignedDuration::from_secs(self.set.load(Ordering::Relaxed));
+        let now = after(epoch, self.began.elapsed());
+        now.saturating_add(set).unwrap_or(now)
     }
 
     fn sandbox_id(&self) -> SandboxId {

@@ -67,6 +67,13 @@ pub(super) struct Container {
     pub(super) stubborn: bool,
 }
 
+/// An engine that another has taken the place of.
+#[derive(Debug)]
+pub struct Replaced {
+    pub(super) engine: EngineId,
+    pub(super) containers: BTreeMap<ContainerId, Container>,
+}
+
 pub(super) struct World {
     pub(super) engine: EngineId,
     pub(super) containers: BTreeMap<ContainerId, Container>,

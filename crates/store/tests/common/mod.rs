@@ -42,6 +42,7 @@ pub fn record(name: &str) -> SandboxRecord {
             last_exit: None,
             engine: None,
             retired: Vec::new(),
+            hold: None,
         },
         resource_version: 0,
     }

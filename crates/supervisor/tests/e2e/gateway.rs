@@ -137,6 +137,7 @@ fn record(world: &World) -> SandboxRecord {
             last_exit: None,
             engine: None,
             retired: Default::default(),
+            hold: None,
         },
         resource_version: 1,
     }

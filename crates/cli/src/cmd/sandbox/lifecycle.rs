@@ -37,13 +37,37 @@ pub(crate) struct StartArgs {
 /// `openshell sandbox stop`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  openshell sandbox stop demo\n  openshell sandbox stop a b --no-wait"
+    after_help = "Examples:\n  openshell sandbox stop demo\n  openshell sandbox stop a b --no-wait\n  \
+    openshell sandbox stop demo --hold --reason 'looks odd'\n\n\
+    What is held is started by nobody, not by a restart policy either, until `openshell sandbox release`."
 )]
 pub(crate) struct StopArgs {
     #[command(flatten)]
     names: NamesArg,
+    /// Hold them: nothing starts them before they are released
+    #[arg(long)]
+    hold: bool,
+    /// Why they are held, for whoever wants to start them
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "hold",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
     #[command(flatten)]
     wait: WaitArgs,
+}
+
+/// `openshell sandbox release`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  openshell sandbox release demo\n  openshell sandbox release demo && openshell sandbox start demo"
+)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    names: NamesArg,
 }
 
 /// `openshell sandbox restart`
@@ -86,20 +110,65 @@ impl StopArgs {
     pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
         let gateway = Gateway::connect(global).await?;
         let (gateway, wait) = (&gateway, &self.wait);
+        let hold = self.hold.then_some(self.reason.as_str());
         each(self.names.names, move |name| async move {
-            let request = api::StopSandboxRequest {
+            let id = match hold {
+                Some(reason) => Some(ask_to_hold(gateway, &name, reason).await?),
+                None => ask_to_stop(gateway, &name).await?,
+            };
+            if let Some(id) = id
+                && wait.waits()
+            {
+                until_stopped(gateway, &name, &id, wait).await?;
+            }
+            Ok(name)
+        })
+        .await
+    }
+}
+
+/// Answers with the id if there is something to wait for.
+async fn ask_to_stop(gateway: &Gateway, name: &str) -> CliResult<Option<String>> {
+    let request = api::StopSandboxRequest {
+        workspace_scope: gateway.scope(),
+        name: name.to_owned(),
+        request_id: request_id(),
+    };
+    let answer = gateway.api().stop_sandbox(request).await;
+    let answer =
+        answer.map_err(|s| gateway.failed(format!("sandbox {name:?} could not be stopped"), &s))?;
+    let sandbox = answer.into_inner().sandbox.unwrap_or_default();
+    Ok((!is_in(&sandbox, P::Stopped)).then(|| id_of(&sandbox).to_owned()))
+}
+
+async fn ask_to_hold(gateway: &Gateway, name: &str, reason: &str) -> CliResult<String> {
+    let request = plus::HoldSandboxRequest {
+        workspace_scope: gateway.scope(),
+        name: name.to_owned(),
+        reason: reason.to_owned(),
+        request_id: request_id(),
+    };
+    let answer = gateway.plus().hold_sandbox(request).await;
+    let life =
+        answer.map_err(|s| gateway.failed(format!("sandbox {name:?} could not be held"), &s))?;
+    Ok(life.into_inner().sandbox_id)
+}
+
+impl ReleaseArgs {
+    /// Releases them all.
+    pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
+        let gateway = Gateway::connect(global).await?;
+        let gateway = &gateway;
+        each(self.names.names, move |name| async move {
+            let request = plus::ReleaseSandboxRequest {
                 workspace_scope: gateway.scope(),
                 name: name.clone(),
                 request_id: request_id(),
             };
-            let answer = gateway.api().stop_sandbox(request).await;
-            let answer = answer.map_err(|s| {
-                gateway.failed(format!("sandbox {name:?} could not be stopped"), &s)
+            let answer = gateway.plus().release_sandbox(request).await;
+            answer.map_err(|s| {
+                gateway.failed(format!("sandbox {name:?} could not be released"), &s)
             })?;
-            let sandbox = answer.into_inner().sandbox.unwrap_or_default();
-            if wait.waits() && !is_in(&sandbox, P::Stopped) {
-                until_stopped(gateway, &name, id_of(&sandbox), wait).await?;
-            }
             Ok(name)
         })
         .await

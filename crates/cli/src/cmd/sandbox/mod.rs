@@ -46,6 +46,8 @@ enum Verb {
     Start(lifecycle::StartArgs),
     /// Stop sandboxes; their files stay
     Stop(lifecycle::StopArgs),
+    /// Let held sandboxes be started again; they stay stopped
+    Release(lifecycle::ReleaseArgs),
     /// End the present run and begin a new one
     Restart(lifecycle::RestartArgs),
     /// Delete sandboxes and everything that belongs to them
@@ -74,6 +76,7 @@ impl SandboxArgs {
             Verb::Connect(args) => args.run(global).await,
             Verb::Start(args) => args.run(global).await,
             Verb::Stop(args) => args.run(global).await,
+            Verb::Release(args) => args.run(global).await,
             Verb::Restart(args) => args.run(global).await,
             Verb::Delete(args) => args.run(global).await,
             Verb::Wait(args) => args.run(global).await,

@@ -6,9 +6,11 @@ use openshell_core::journal::Verdict;
 use openshell_core::{Generation, Incarnation, Phase, Reason, RestartPolicy, Timestamp};
 
 use super::play::{Luck, Play, instance};
-use crate::driver::{EngineEvent, EngineEventKind, EngineExit, Role, Sighting, WaitOutcome};
+use crate::driver::{
+    EngineEvent, EngineEventKind, EngineExit, Launched, Prepared, Role, Sighting, WaitOutcome,
+};
 use crate::fence::SessionRefused;
-use crate::machine::{Answer, Command, Effect, Input, Opened};
+use crate::machine::{Answer, Command, Effect, Input, Opened, Outcome};
 use crate::ports::{MainReport, SessionEvent};
 use crate::time::after;
 
@@ -210,4 +212,104 @@ fn both_halves_gone_after_a_crash_without_a_report_is_an_infrastructure_loss() {
     play.rest();
     assert_eq!(play.phase(), Phase::Ready);
     assert_eq!(play.generation(), Generation(2));
+}
+
+#[test]
+fn containers_without_ids_and_launches_of_others_are_no_answer() {
+    let mut play = Play::new(RestartPolicy::Never);
+    play.come_out(Luck::Good);
+    let Some(Effect::PrepareRun(ticket)) = play.pending.pop_front() else {
+        panic!("it is being prepared");
+    };
+    let id = |s: &str| openshell_core::ContainerId(s.to_owned());
+    play.tell(&Input::Outcome(
+        ticket,
+        Outcome::Prepared(Ok(Prepared {
+            workload: id(""),
+            supervisor: id("s"),
+            engine: openshell_core::EngineId("e".to_owned()),
+        })),
+    ));
+    play.rest();
+    assert_eq!(play.phase(), Phase::Error);
+    assert!(
+        play.message().contains("makes no sense"),
+        "{}",
+        play.message()
+    );
+    play.command(Command::Start);
+    play.come_out(Luck::Good);
+    play.come_out(Luck::Good);
+    let Some(Effect::Launch(ticket, prepared)) = play.pending.pop_front() else {
+        panic!("it is being launched: {:?}", play.pending);
+    };
+    let seen = |container| Incarnation {
+        container,
+        started_at: play.now,
+    };
+    let launched = Launched {
+        workload: seen(id("")),
+        supervisor: seen(prepared.supervisor),
+    };
+    play.tell(&Input::Outcome(ticket, Outcome::Launched(Ok(launched))));
+    play.rest();
+    assert_eq!(
+        play.phase(),
+        Phase::Ready,
+        "the engine was asked instead (L10)"
+    );
+}
+
+#[test]
+fn an_exit_before_its_own_start_is_still_an_end_and_no_long_life() {
+    let mut play = Play::new(RestartPolicy::Always);
+    play.settle();
+    let run = play.state.record.life.run.clone().expect("a run");
+    let seen = run.workload_incarnation().expect("started");
+    play.end_at(Role::Workload, 1, Timestamp::UNIX_EPOCH);
+    let exit = EngineExit {
+        code: 1,
+        oom_killed: false,
+        finished_at: Timestamp::UNIX_EPOCH,
+    };
+    play.tell(&Input::Waited(
+        Role::Workload,
+        seen.clone(),
+        WaitOutcome::Exited(seen, exit),
+    ));
+    play.rest();
+    assert_eq!(play.phase(), Phase::Ready);
+    assert_eq!(play.generation(), Generation(2));
+    assert_eq!(play.state.record.life.restart.count, 1);
+}
+
+#[test]
+fn l16_what_is_due_moves_with_the_clock_in_either_direction() {
+    for by in [-3600, 86_400] {
+        let mut play = ready();
+        play.command(Command::Stop);
+        let before = play.state.timers.clone();
+        let deadline = play
+            .state
+            .record
+            .life
+            .operation
+            .clone()
+            .expect("a stop")
+            .deadline;
+        let by = jiff::SignedDuration::from_secs(by);
+        play.tell(&Input::ClockMoved(by));
+        for (timer, due) in &play.state.timers {
+            assert_eq!(due.duration_since(before[timer]), by);
+        }
+        let after = play
+            .state
+            .record
+            .life
+            .operation
+            .clone()
+            .expect("a stop")
+            .deadline;
+        assert_eq!(after.duration_since(deadline), by);
+    }
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use openshell_core::{
-    ContainerId, EngineId, Generation, ImageRef, Incarnation, OperationId, Phase, RestartPolicy,
-    SandboxId, SandboxMeta, SandboxName, SandboxSpec, SupervisorInstance, Timestamp, WorkspaceName,
+    ContainerId, EngineId, Generation, ImageRef, Incarnation, OperationId, Phase, Reason,
+    RestartPolicy, SandboxId, SandboxMeta, SandboxName, SandboxSpec, SupervisorInstance, Timestamp,
+    WorkspaceName,
 };
 use uuid::Uuid;
 
@@ -40,11 +41,14 @@ pub(super) enum Luck {
     Lost,
 }
 
+#[derive(Clone)]
 pub(super) struct Play {
     pub(super) state: State,
     pub(super) now: Timestamp,
     pub(super) pending: VecDeque<Effect>,
     pub(super) gone: bool,
+    /// Somebody has started a half from outside.
+    pub(super) outside: bool,
     pub(super) phases: Vec<Phase>,
     /// How often the workload was started in each generation.
     pub(super) launched: BTreeMap<Generation, u32>,
@@ -87,6 +91,7 @@ impl Play {
             now,
             pending: first.effects.into(),
             gone: false,
+            outside: false,
             launched: BTreeMap::new(),
             engine: BTreeMap::new(),
             config,
@@ -246,8 +251,64 @@ impl Play {
         }
     }
 
+    /// Somebody starts a half from outside the gateway.
+    pub(super) fn start_outside(&mut self, role: Role) {
+        if let Some(id) = self.id(role) {
+            self.start(&id);
+            self.outside = true;
+        }
+    }
+
+    /// Somebody removes a half behind the gateway's back.
+    pub(super) fn remove(&mut self, role: Role) {
+        if let Some(id) = self.id(role) {
+            self.engine.remove(&id);
+        }
+    }
+
+    /// The engine goes out of sight: its streams and its waits break.
+    pub(super) fn lose_engine(&mut self, why: &str) {
+        self.tell(&Input::EngineLost(why.to_owned()));
+        for (incarnation, role) in self.state.watching.clone() {
+            let lost = WaitOutcome::Lost(why.to_owned());
+            self.tell(&Input::Waited(role, incarnation, lost));
+        }
+    }
+
+    /// The engine is in sight again; the halves' answers are then on their way, the workload's first.
+    pub(super) fn find_engine(&mut self) {
+        self.tell(&Input::EngineConnected(EngineId("e".to_owned())));
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now = after(self.now, time);
+    }
+
+    pub(super) fn reason(&self) -> Reason {
+        self.state.record.life.condition.reason
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.state.record.life.condition.message
+    }
+
+    /// A half ends, at a time of the engine's own.
+    pub(super) fn end_at(&mut self, role: Role, code: i32, at: Timestamp) {
+        if let Some(id) = self.id(role) {
+            self.kill_at(&id, code, at);
+        }
+    }
+
     fn kill(&mut self, id: &ContainerId, code: i32) -> Option<EngineExit> {
-        let finished_at = self.now;
+        self.kill_at(id, code, self.now)
+    }
+
+    fn kill_at(
+        &mut self,
+        id: &ContainerId,
+        code: i32,
+        finished_at: Timestamp,
+    ) -> Option<EngineExit> {
         let status = self.engine.get_mut(id)?;
         if let Status::Running(at) = *status {
             let exit = EngineExit {

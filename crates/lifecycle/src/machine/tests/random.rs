@@ -28,6 +28,9 @@ enum Move {
     Timer,
     Crash,
     Park,
+    Hold,
+    Release,
+    StartOutside,
 }
 
 fn moves() -> impl Strategy<Value = Move> {
@@ -65,6 +68,9 @@ fn moves() -> impl Strategy<Value = Move> {
         4 => Just(Move::Timer),
         1 => Just(Move::Crash),
         1 => Just(Move::Park),
+        1 => Just(Move::Hold),
+        2 => Just(Move::Release),
+        1 => Just(Move::StartOutside),
     ]
 }
 
@@ -147,13 +153,23 @@ fn apply(play: &mut Play, chosen: &Move) {
         Move::Park => {
             play.tell(&Input::Park);
         }
+        Move::Hold => {
+            play.tell(&Input::Hold {
+                by: "ada".to_owned(),
+                reason: String::new(),
+            });
+        }
+        Move::Release => {
+            play.tell(&Input::Release);
+        }
+        Move::StartOutside => play.start_outside(Role::Workload),
     }
 }
 
 fn invariants(play: &Play, before: (Intent, Generation, Phase), chosen: &Move) {
     let life = &play.state.record.life;
     let (intent, generation, phase) = before;
-    if !matches!(chosen, Move::Command(_)) {
+    if !matches!(chosen, Move::Command(_) | Move::Hold) {
         assert_eq!(life.intent, intent, "only a command changes the intent");
     }
     assert!(life.generation >= generation, "generations only grow");
@@ -169,14 +185,19 @@ fn invariants(play: &Play, before: (Intent, Generation, Phase), chosen: &Move) {
         assert!(matches!(play.state.course, Course::Run));
     }
     if life.phase == Phase::Stopped {
-        assert!(
-            !play.id(Role::Workload).is_some_and(|id| play.runs(&id)),
-            "L6"
-        );
+        let runs = play.id(Role::Workload).is_some_and(|id| play.runs(&id));
+        assert!(!runs || play.outside, "L6");
         assert!(life.operation.is_none());
     }
     if let Course::Bring(Stage::Launch) = play.state.course {
         assert!(play.id(Role::Supervisor).is_some(), "L2: ids before start");
+    }
+    if life.hold.is_some() {
+        assert_ne!(
+            life.intent,
+            Intent::Running,
+            "what is held is not meant to run"
+        );
     }
     for (generation, times) in &play.launched {
         assert!(
@@ -207,6 +228,7 @@ proptest! {
         // A parked life waits for the gateway's next start.
         if !play.gone {
             play.crash();
+            play.find_engine();
         }
         play.rest();
         let life = &play.state.record.life;
