@@ -351,7 +351,7 @@ pub struct ExitRecord {
 }
 
 /// A durable stop: whatever would start the sandbox is refused, until it is released.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Hold {
     /// Who asked for it.
     pub by: String,

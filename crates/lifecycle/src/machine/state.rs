@@ -140,7 +140,7 @@ pub enum Then {
 }
 
 /// A time in which the engine could not be asked.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Outage {
     /// Its first sign.
     pub cause: String,
