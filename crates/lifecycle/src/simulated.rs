@@ -3,8 +3,10 @@
 
 mod driver;
 mod environment;
+mod gate;
 mod world;
 
 pub use driver::SimulatedDriver;
 pub use environment::{SimulatedEnvironment, SimulatedIssuer, SimulatedSession};
+pub use gate::Gate;
 pub use world::{Call, Fault, Method, Replaced};

@@ -10,6 +10,8 @@ mod exec;
 mod images;
 mod life;
 mod main_job;
+mod s1;
+mod s2;
 mod store;
 mod taken;
 mod terminal;

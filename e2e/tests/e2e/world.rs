@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use openshell_e2e::command::{self, Outcome};
 use openshell_e2e::gateway::{Gateway, Settings};
+pub(crate) use openshell_e2e::relay::Half;
+use openshell_e2e::relay::Relay;
 use openshell_e2e::{image, wait};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,16 +17,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// A main process that does nothing, well behaved.
 pub(crate) const IDLE: &[&str] = &["sleep", "1000000"];
 
-/// Which of the two containers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Half {
-    Workload,
-    Supervisor,
-}
-
-/// A gateway and what belongs to it.
+/// A gateway and what belongs to it; the gateway is the first to end.
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
+    relay: Option<Relay>,
     _directory: TempDir,
 }
 
@@ -36,15 +32,32 @@ impl World {
 
     /// One with settings of its own.
     pub(crate) fn with(name: &str, change: impl FnOnce(&mut Settings)) -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
-        let mut settings = Settings::for_test(&dist(), directory.path(), &engine_socket(), name)
-            .expect("settings");
+        let (directory, mut settings) = place(name);
         change(&mut settings);
-        let gateway = Gateway::start(settings).expect("a gateway");
+        Self::at(directory, settings, None)
+    }
+
+    /// One whose gateway reaches the engine through a relay, with more lines in its file.
+    pub(crate) fn behind_relay(name: &str, more: &str) -> Self {
+        let (directory, mut settings) = place(name);
+        let socket = directory.path().join("relay.sock");
+        let relay = Relay::start(&settings.engine, &socket).expect("a relay");
+        settings.relay = Some(socket);
+        more.clone_into(&mut settings.more);
+        Self::at(directory, settings, Some(relay))
+    }
+
+    fn at(directory: TempDir, settings: Settings, relay: Option<Relay>) -> Self {
         Self {
-            gateway,
+            gateway: Gateway::start(settings).expect("a gateway"),
+            relay,
             _directory: directory,
         }
+    }
+
+    /// What stands between the gateway and the engine.
+    pub(crate) fn relay(&self) -> &Relay {
+        self.relay.as_ref().expect("a world behind a relay")
     }
 
     /// Creates a sandbox and waits until it is ready.
@@ -118,6 +131,46 @@ impl World {
         found.unwrap_or_else(|error| panic!("{error:#}; last seen: {last}"))
     }
 
+    /// Waits until a run is Ready, and gives the record that shows it.
+    pub(crate) fn wait_run(&self, name: &str, generation: u64) -> Value {
+        let mut last = Value::Null;
+        let what = format!("run {generation} of {name} to be Ready");
+        let found = wait::until(&what, PATIENCE, || {
+            last = self.record(name);
+            let there = last["phase"] == "Ready" && last["generation"] == generation;
+            Ok(there.then(|| last.clone()))
+        });
+        found.unwrap_or_else(|error| panic!("{error:#}; last seen: {last}"))
+    }
+
+    /// The journal, entry by entry.
+    pub(crate) fn journal(&self, name: &str) -> Vec<Value> {
+        let journal = self.ok(&["sandbox", "events", name, "-o", "json"]);
+        let journal = journal.json().expect("a journal");
+        journal["events"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// How many entries have this verdict and speak of this.
+    pub(crate) fn judged(&self, name: &str, verdict: &str, of: &str) -> usize {
+        let journal = self.journal(name);
+        let fits = |entry: &&Value| {
+            entry["verdict"] == verdict
+                && entry["input"]
+                    .as_str()
+                    .is_some_and(|input| input.contains(of))
+        };
+        journal.iter().filter(fits).count()
+    }
+
+    /// Waits until there are so many of them.
+    pub(crate) fn wait_judged(&self, name: &str, verdict: &str, of: &str, count: usize) {
+        let what = format!("{count} entries {verdict:?} about {of:?}");
+        let enough = || Ok((self.judged(name, verdict, of) >= count).then_some(()));
+        if let Err(error) = wait::until(&what, PATIENCE, enough) {
+            panic!("{error:#}; the journal:\n{}", self.events(name));
+        }
+    }
+
     /// The journal as text.
     pub(crate) fn events(&self, name: &str) -> String {
         self.ok(&["sandbox", "events", name]).text()
@@ -148,6 +201,13 @@ impl World {
             "containers of {name} ({half:?}): {id:?}"
         );
         id
+    }
+
+    /// What the engine says of one half: since when it runs, or nothing if it does not.
+    pub(crate) fn running_since(&self, name: &str, half: Half) -> Option<String> {
+        let state = self.inspect(&self.container(name, half))["State"].clone();
+        let since = state["StartedAt"].as_str().map(str::to_owned);
+        since.filter(|_| state["Running"] == true)
     }
 
     /// What the engine says about a container.
@@ -195,6 +255,12 @@ impl World {
             "records are left"
         );
     }
+}
+
+fn place(name: &str) -> (TempDir, Settings) {
+    let directory = TempDir::new().expect("a temporary directory");
+    let settings = Settings::for_test(&dist(), directory.path(), &engine_socket(), name);
+    (directory, settings.expect("settings"))
 }
 
 /// Where the release binaries are.

@@ -8,3 +8,4 @@ mod observations;
 mod races;
 mod requests;
 mod restores;
+mod s1_s2;

@@ -213,6 +213,10 @@ impl SimulatedDriver {
                 tokio::time::sleep(by).await;
                 Ok(None)
             }
+            Some(Fault::Hold(gate)) => {
+                gate.pass().await;
+                Ok(None)
+            }
             Some(Fault::Fail(error)) => Err(error),
             Some(Fault::Lose(error)) => Ok(Some(error)),
             Some(Fault::Hang) => std::future::pending().await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use openshell_core::{ContainerId, EngineId, Generation, Incarnation, SandboxId, Timestamp};
 use tokio::sync::mpsc;
 
+use super::gate::Gate;
 use crate::driver::{DriverError, EngineExit, EngineSignal, Role, Sighting};
 
 /// The driver's methods, for scripts and for the log.
@@ -31,6 +32,8 @@ pub enum Method {
 pub enum Fault {
     /// It takes so long, and then goes on.
     Delay(Duration),
+    /// It goes on once the gate is opened.
+    Hold(Gate),
     /// It is not done.
     Fail(DriverError),
     /// It is done, and its answer lost.
