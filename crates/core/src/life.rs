@@ -124,6 +124,8 @@ reasons! {
     MainProcessFailed,
     /// The workload's container ended and nobody knows by whose will.
     ContainerExited,
+    /// Somebody other than the gateway told it to end.
+    ContainerStopped,
     /// The engine or the host restarted under it.
     ContainerRuntimeRestart,
     /// The kernel ended it for its memory.

@@ -103,6 +103,8 @@ pub enum MainReport {
     Running(Timestamp),
     /// Ended: code (128+n for a signal), when.
     Exited(i32, Timestamp),
+    /// Told to end, with everything else in its container: code, when.
+    Stopped(i32, Timestamp),
 }
 
 /// Later words of an accepted session. Each is handled only if the session is still the current one.
@@ -112,6 +114,8 @@ pub enum SessionEvent {
     MainStarted(Timestamp),
     /// Main ended: code, when, and why it could not start (empty if it ran).
     MainExited(i32, Timestamp, String),
+    /// Main ended because everything in its container was told to: code, when.
+    MainStopped(i32, Timestamp),
     /// The link between the halves: attached or lost.
     Link(bool),
     /// The run cannot be: a stable word, and a message.

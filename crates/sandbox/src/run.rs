@@ -155,7 +155,7 @@ async fn finish(
             locked(&runtime.session).terminal = true;
             stop(runtime, order.grace).await;
             if let Some(exit) = runtime.main.exit() {
-                runtime.control.report_exit(exit);
+                runtime.control.report_exit(Exit { told: true, ..exit });
             }
             let _gone = order.done.send(());
             let told = runtime.control.exit_acknowledged();

@@ -74,6 +74,8 @@ pub enum StoreError {
         "the record of sandbox {name:?} in workspace {workspace:?} cannot be read by this version ({detail}); it is left untouched: use the newer gateway, or restore a backup of the store"
     )]
     Unreadable {
+        /// Its id, as it is stored.
+        id: String,
         /// Where.
         workspace: String,
         /// Whose.

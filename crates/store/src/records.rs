@@ -111,18 +111,20 @@ fn version(c: &Connection, id: &str) -> Result<u64, StoreError> {
     Ok(found.map_or(0, i64::unsigned_abs))
 }
 
-const COLUMNS: &str = "SELECT workspace, name, version, record FROM sandboxes";
+const COLUMNS: &str = "SELECT workspace, name, version, record, id FROM sandboxes";
 
 fn decode(row: &SqlRow<'_>) -> rusqlite::Result<Result<SandboxRecord, StoreError>> {
     let (workspace, name): (String, String) = (row.get(0)?, row.get(1)?);
     let version: i64 = row.get(2)?;
     let text: String = row.get(3)?;
+    let id: String = row.get(4)?;
     Ok(serde_json::from_str::<SandboxRecord>(&text)
         .map(|mut record| {
             record.resource_version = version.unsigned_abs();
             record
         })
         .map_err(|e| StoreError::Unreadable {
+            id,
             workspace,
             name,
             detail: e.to_string(),

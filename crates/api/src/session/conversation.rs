@@ -273,8 +273,12 @@ impl<F: SessionPort> Session<F> {
             Message::MainExit(report) => {
                 let exit = report.exit.unwrap_or_default();
                 let at = timestamp(exit.time.as_ref());
-                self.tell(SessionEvent::MainExited(exit.code, at, exit.error))
-                    .await;
+                self.tell(if exit.told {
+                    SessionEvent::MainStopped(exit.code, at)
+                } else {
+                    SessionEvent::MainExited(exit.code, at, exit.error)
+                })
+                .await;
                 self.order(to_supervisor::Message::ExitAck(ExitAck {}))
                     .await?;
             }
@@ -363,6 +367,9 @@ fn main_report(main: Option<&link::MainState>) -> MainReport {
         None | Some(main_state::State::NotStarted(_)) => MainReport::NotStarted,
         Some(main_state::State::Running(running)) => {
             MainReport::Running(timestamp(running.started.as_ref()))
+        }
+        Some(main_state::State::Exited(exit)) if exit.told => {
+            MainReport::Stopped(exit.code, timestamp(exit.time.as_ref()))
         }
         Some(main_state::State::Exited(exit)) => {
             MainReport::Exited(exit.code, timestamp(exit.time.as_ref()))

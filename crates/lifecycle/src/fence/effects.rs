@@ -16,7 +16,7 @@ use crate::driver::{
     ComputeDriver, Containers, DriverError, DriverErrorKind, Permit, Prepared, Role, RunRequest,
     WaitOutcome,
 };
-use crate::machine::{Effect, Input, Outcome, Ticket};
+use crate::machine::{Course, Effect, Input, Outcome, Ticket};
 
 /// Progress is told at most this often.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -163,10 +163,10 @@ impl<D: ComputeDriver> Cell<D> {
 
     fn look(&mut self, role: Role, container: ContainerId, serial: u64) {
         let shared = Arc::clone(&self.shared);
-        let adopting = self.state.adopting;
+        let many = self.state.adopting || self.state.course == Course::Rest;
         self.tasks.spawn(async move {
-            // When the gateway starts, the engine is not asked about everything at once.
-            let _turn = if adopting {
+            // When the gateway starts, or the engine is back, it is not asked about everything at once.
+            let _turn = if many {
                 shared.restoring.acquire().await.ok()
             } else {
                 None

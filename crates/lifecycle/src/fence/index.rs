@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openshell_core::{SandboxId, SandboxName, SandboxRecord, WorkspaceName};
+use openshell_store::StoreError;
 use tokio::sync::{mpsc, watch};
 
 use super::cell::Message;
@@ -33,8 +34,8 @@ impl Entry {
 struct Maps {
     by_id: BTreeMap<SandboxId, Entry>,
     by_name: BTreeMap<(WorkspaceName, SandboxName), SandboxId>,
-    /// Records that this version cannot read, by workspace and name, and why. Filled once, at the start.
-    unreadable: BTreeMap<(String, String), String>,
+    /// Records that this version cannot read, by workspace and name: id, and why. Filled once, at the start.
+    unreadable: BTreeMap<(String, String), (String, String)>,
 }
 
 /// All sandboxes of this gateway.
@@ -69,8 +70,27 @@ impl Index {
             .insert((meta.workspace.clone(), meta.name.clone()), meta.id);
     }
 
-    pub(super) fn insert_unreadable(&self, name: (String, String), why: String) {
-        self.write().unreadable.insert(name, why);
+    pub(super) fn insert_unreadable(&self, error: &StoreError) {
+        if let StoreError::Unreadable {
+            id,
+            workspace,
+            name,
+            ..
+        } = error
+        {
+            let key = (workspace.clone(), name.clone());
+            let known = (id.clone(), error.to_string());
+            self.write().unreadable.insert(key, known);
+        }
+    }
+
+    /// What belongs to such a record is no leftover.
+    pub(super) fn is_unreadable(&self, id: SandboxId) -> bool {
+        let id = id.to_string();
+        self.read()
+            .unreadable
+            .values()
+            .any(|(known, _)| *known == id)
     }
 
     pub(super) fn unreadable(
@@ -79,7 +99,8 @@ impl Index {
         name: &SandboxName,
     ) -> Option<String> {
         let key = (workspace.to_string(), name.to_string());
-        self.read().unreadable.get(&key).cloned()
+        let maps = self.read();
+        maps.unreadable.get(&key).map(|(_, why)| why.clone())
     }
 
     /// Forgets a sandbox; its name may have been taken by another already.

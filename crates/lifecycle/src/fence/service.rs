@@ -338,13 +338,7 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
             .map_err(|error| CommandError::Store(error.to_string()))?;
         for error in unreadable {
             error!("{error}");
-            if let StoreError::Unreadable {
-                workspace, name, ..
-            } = &error
-            {
-                let key = (workspace.clone(), name.clone());
-                self.0.index.insert_unreadable(key, error.to_string());
-            }
+            self.0.index.insert_unreadable(&error);
         }
         info!(sandboxes = records.len(), "taking up what the store holds");
         join_all(records.into_iter().map(|record| self.0.take_up(record))).await;
@@ -372,6 +366,7 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
         let owned = self.0.driver.list_owned().await?;
         Ok(owned
             .into_iter()
+            .filter(|found| !self.0.index.is_unreadable(found.sandbox))
             .filter(|found| {
                 let record = self.0.index.by_id(found.sandbox);
                 record.is_none_or(|record| !accounts_for(&record, &found.container))

@@ -97,6 +97,9 @@ async fn sweep<D: ComputeDriver>(shared: &Arc<Shared<D>>) -> bool {
         }
     };
     for found in owned {
+        if shared.index.is_unreadable(found.sandbox) {
+            continue;
+        }
         let Some(entry) = known(shared, found.sandbox) else {
             warn!(
                 container = %found.container, name = %found.name,

@@ -124,6 +124,13 @@ fn start(turn: &mut Turn<'_>, kind: OperationKind) {
             turn.note = "a new run".to_owned();
         }
         Course::Halt(halt) => start_after(turn, halt, kind),
+        Course::Run if turn.s.ended.is_some() => {
+            // It has ended; what that was is not awaited any longer.
+            turn.life().restart = Restart::default();
+            turn.begin_operation(kind, turn.context.config.provisioning);
+            settle::halt(turn, halt(Duration::ZERO, Then::NewRun(kind)));
+            turn.note = "a new run".to_owned();
+        }
         Course::Bring(_) | Course::Run | Course::Prove(_) | Course::Remove => {
             debug_assert!(intent == Intent::Running, "a stop always halts or rests");
             turn.note = "it is running, or on its way there".to_owned();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openshell_core::{ExitCause, Reason};
+use openshell_core::{ExitCause, Reason, Timestamp};
 
 use super::input::MainEnd;
 use super::state::End;
@@ -83,6 +83,7 @@ pub fn classify(facts: Facts<'_>) -> Classified {
         };
     }
     match (report, engine) {
+        (Some(end), _) if end.told => told(end, facts.unwatched),
         (Some(end), _) => reported(end),
         (None, Some(exit)) => by_engine(exit, facts.unwatched, facts.supervisor),
         (None, None) => End {
@@ -117,6 +118,31 @@ fn reported(end: &MainEnd) -> End {
     }
 }
 
+/// Told to end, and not by us: by an engine or a host that went down, or else by somebody.
+fn told(end: &MainEnd, unwatched: bool) -> End {
+    if unwatched {
+        return went_down(end.code, end.at);
+    }
+    End {
+        cause: Cause::Main { success: false },
+        exit: Some((ExitCause::Unknown, end.code, end.at)),
+        reason: Reason::ContainerStopped,
+        message: format!(
+            "the workload's container was told to end, and not by the gateway; its main process ended with {}",
+            describe_code(end.code)
+        ),
+    }
+}
+
+fn went_down(code: i32, at: Timestamp) -> End {
+    End {
+        cause: Cause::Infrastructure,
+        exit: Some((ExitCause::Infrastructure, code, at)),
+        reason: Reason::ContainerRuntimeRestart,
+        message: "the engine or the host went down under it".to_owned(),
+    }
+}
+
 fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End {
     let signalled = matches!(exit.code, KILLED | TERMINATED | MISSED);
     let at = exit.finished_at;
@@ -132,12 +158,7 @@ fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End 
     // other half outlived it: then neither the engine nor the host went down.
     let outlived = matches!(supervisor, Supervisor::Alive | Supervisor::EndedAfter);
     if unwatched && (signalled || (exit.code == 0 && !outlived)) {
-        return End {
-            cause: Cause::Infrastructure,
-            exit: Some((ExitCause::Infrastructure, exit.code, at)),
-            reason: Reason::ContainerRuntimeRestart,
-            message: "the engine or the host went down under it".to_owned(),
-        };
+        return went_down(exit.code, at);
     }
     if signalled {
         return End {
@@ -155,6 +176,7 @@ fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End 
         code: exit.code,
         at,
         error: String::new(),
+        told: false,
     })
 }
 
@@ -165,3 +187,6 @@ fn describe_code(code: i32) -> String {
         _ => code.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

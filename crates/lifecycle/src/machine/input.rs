@@ -233,6 +233,7 @@ fn describe_event(event: &SessionEvent) -> String {
     match event {
         SessionEvent::MainStarted(_) => "main started".to_owned(),
         SessionEvent::MainExited(code, _, _) => format!("main exited({code})"),
+        SessionEvent::MainStopped(code, _) => format!("main stopped({code})"),
         SessionEvent::Link(true) => "link attached".to_owned(),
         SessionEvent::Link(false) => "link lost".to_owned(),
         SessionEvent::Failed(reason, _) => format!("run failed ({reason})"),
@@ -249,4 +250,6 @@ pub struct MainEnd {
     pub at: Timestamp,
     /// Why it could not start; empty if it ran.
     pub error: String,
+    /// Everything in its container was told to end: by somebody, or by an engine that goes down.
+    pub told: bool,
 }

@@ -13,6 +13,8 @@ use crate::driver::{EngineEvent, EngineEventKind, EngineExit, Role, Sighting, Wa
 use crate::restart::Cause;
 use crate::time::back_off;
 
+/// What rests is asked about so often, before the engine is taken for being away.
+const LOOKS_AT_REST: u32 = 3;
 /// How soon an engine that is on its way is asked again.
 const IN_TRANSITION: Duration = Duration::from_millis(250);
 
@@ -225,9 +227,12 @@ fn rest_answer(turn: &mut Turn<'_>, answer: &Result<Sighting, String>) {
         ),
         Err(why) => {
             turn.say(Verdict::Unknown, why.clone());
-            let wait = back_off(turn.s.tries);
-            turn.s.tries = turn.s.tries.saturating_add(1);
-            turn.set_timer(Timer::Look, wait);
+            // An engine that stays away is asked when it is back.
+            if turn.s.tries < LOOKS_AT_REST {
+                let wait = back_off(turn.s.tries);
+                turn.s.tries += 1;
+                turn.set_timer(Timer::Look, wait);
+            }
         }
     }
 }
@@ -367,7 +372,7 @@ fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {
     turn.s.ended = Some(exit.clone());
     turn.clear_timer(Timer::ExitConfirmation);
     if turn.s.reported.is_some() {
-        conclude_exit(turn, Supervisor::Alive);
+        both_known(turn);
     } else {
         turn.set_timer(Timer::ExitReport, turn.context.config.exit_report);
         turn.note = format!(
@@ -375,6 +380,23 @@ fn workload_ended(turn: &mut Turn<'_>, exit: &EngineExit) {
             exit.code
         );
     }
+}
+
+/// The workload's end is confirmed and reported. One that was told to end may be the first sign of an engine that
+/// goes down: then it is not its own, and is relaunched (L9).
+pub(super) fn both_known(turn: &mut Turn<'_>) {
+    let told = turn.s.reported.as_ref().is_some_and(|end| end.told);
+    let watched = !turn.s.adopting && turn.s.unseen.is_empty();
+    if !told || !watched || turn.s.course != Course::Run {
+        conclude_exit(turn, Supervisor::Alive);
+        return;
+    }
+    turn.set_timer(Timer::ExitReport, turn.context.config.exit_confirmation);
+    turn.enter(
+        Phase::Stopping,
+        Reason::ContainerStopped,
+        "its container was told to end, and not by the gateway; whether the engine goes down is awaited",
+    );
 }
 
 /// No report has come in time. If the engine was out of sight, what became of the other half decides.

@@ -130,12 +130,13 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
     turn.s.adopting = true;
     if let Some(exit) = life.last_exit
         && exit.generation == run.generation
-        && exit.cause == ExitCause::Main
+        && matches!(exit.cause, ExitCause::Main | ExitCause::Unknown)
     {
         turn.s.reported = Some(MainEnd {
             code: exit.code,
             at: exit.at,
             error: String::new(),
+            told: exit.cause == ExitCause::Unknown,
         });
     }
     turn.note = "the engine is asked what became of it".to_owned();

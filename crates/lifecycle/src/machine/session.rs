@@ -6,9 +6,7 @@ use openshell_core::{
     Timestamp,
 };
 
-use super::{
-    Answer, Course, Effect, End, MainEnd, Opened, Session, Stage, Supervisor, Timer, Turn,
-};
+use super::{Answer, Course, Effect, End, MainEnd, Opened, Session, Stage, Timer, Turn};
 use super::{drive, observe, settle};
 use crate::driver::Role;
 use crate::fence::SessionRefused;
@@ -47,7 +45,8 @@ pub(super) fn on_opened(turn: &mut Turn<'_>, opened: &Opened) {
     match opened.main {
         MainReport::NotStarted => {}
         MainReport::Running(since) => main_started(turn, since),
-        MainReport::Exited(code, at) => main_exited(turn, code, at, ""),
+        MainReport::Exited(code, at) => main_exited(turn, end(code, at, "", false)),
+        MainReport::Stopped(code, at) => main_exited(turn, end(code, at, "", true)),
     }
 }
 
@@ -110,7 +109,10 @@ pub(super) fn on_event(
             main_started(turn, *at);
             turn.note = "the main process was started".to_owned();
         }
-        SessionEvent::MainExited(code, at, error) => main_exited(turn, *code, *at, error),
+        SessionEvent::MainExited(code, at, error) => {
+            main_exited(turn, end(*code, *at, error, false));
+        }
+        SessionEvent::MainStopped(code, at) => main_exited(turn, end(*code, *at, "", true)),
         SessionEvent::Link(linked) => link(turn, *linked),
         SessionEvent::Failed(reason, message) => {
             if turn.s.reported.is_some() {
@@ -160,26 +162,36 @@ fn main_started(turn: &mut Turn<'_>, at: Timestamp) {
     }
 }
 
-/// Recorded at once (the supervisor forgets it when it is acknowledged); nothing moves before the engine
-/// confirms it.
-fn main_exited(turn: &mut Turn<'_>, code: i32, at: Timestamp, error: &str) {
-    if turn.s.reported.is_some() {
-        return;
-    }
-    turn.s.reported = Some(MainEnd {
+fn end(code: i32, at: Timestamp, error: &str, told: bool) -> MainEnd {
+    MainEnd {
         code,
         at,
         error: error.to_owned(),
-    });
+        told,
+    }
+}
+
+/// Recorded at once (the supervisor forgets it when it is acknowledged); nothing moves before the engine
+/// confirms it.
+fn main_exited(turn: &mut Turn<'_>, end: MainEnd) {
+    if turn.s.reported.is_some() {
+        return;
+    }
+    let MainEnd { code, at, told, .. } = end;
+    turn.s.reported = Some(end);
     let generation = turn.s.record.life.generation;
     turn.life().last_exit = Some(ExitRecord {
         generation,
         code,
-        cause: ExitCause::Main,
+        cause: if told {
+            ExitCause::Unknown
+        } else {
+            ExitCause::Main
+        },
         at,
     });
     if turn.s.ended.is_some() {
-        observe::conclude_exit(turn, Supervisor::Alive);
+        observe::both_known(turn);
     } else {
         turn.set_timer(
             Timer::ExitConfirmation,

@@ -188,6 +188,7 @@ async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
                 time: Some(clock::stamp()),
                 error: status.message().to_owned(),
                 signal: 0,
+                told: false,
             };
             return failed(exit).await;
         }

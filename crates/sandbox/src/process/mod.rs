@@ -31,6 +31,7 @@ pub(crate) fn exit(ended: Ended) -> Exit {
         signal: ended.signal,
         time: Some(clock::stamp()),
         error: String::new(),
+        told: false,
     }
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn never_began(refusal: &Refusal) -> Exit {
         signal: 0,
         time: Some(clock::stamp()),
         error: refusal.message.clone(),
+        told: false,
     }
 }
 

@@ -109,6 +109,8 @@ async fn a_record_of_a_newer_version_is_refused_by_name_kept_and_hinders_no_othe
         g.driver.sighting(strange, Role::Workload),
         Some(Sighting::Running(_))
     ));
+    let leftovers = g.fence.leftovers().await.expect("listed");
+    assert_eq!(leftovers, [], "what is its own is no leftover");
 }
 
 #[tokio::test(start_paused = true)]

@@ -246,3 +246,62 @@ fn a_restore_that_cannot_ask_keeps_the_first_cause_too() {
     play.rest();
     assert_eq!(play.phase(), Phase::Ready);
 }
+
+#[test]
+fn a_main_that_the_engine_told_to_end_on_its_way_down_is_relaunched() {
+    for lost_before_confirmed in [false, true] {
+        let mut play = ready(RestartPolicy::Never);
+        let told = play.say(SessionEvent::MainStopped(143, play.now));
+        play.tell(&told);
+        play.end(Role::Workload, 143);
+        if !lost_before_confirmed {
+            play.settle();
+            assert_eq!(
+                (play.phase(), play.reason()),
+                (Phase::Stopping, Reason::ContainerStopped)
+            );
+        }
+        play.lose_engine("end of stream");
+        play.end(Role::Supervisor, 0);
+        play.pass(Duration::from_secs(40));
+        play.find_engine();
+        play.rest();
+        assert_eq!(play.phase(), Phase::Ready, "{lost_before_confirmed}");
+        assert_eq!(play.generation(), Generation(2));
+    }
+}
+
+#[test]
+fn a_main_that_somebody_told_to_end_goes_to_the_policy_when_the_engine_stays() {
+    let told = |policy| {
+        let mut play = ready(policy);
+        let told = play.say(SessionEvent::MainStopped(143, play.now));
+        play.tell(&told);
+        play.end(Role::Workload, 143);
+        play.end(Role::Supervisor, 0);
+        play.settle();
+        play
+    };
+    let mut play = told(RestartPolicy::Never);
+    play.rest();
+    assert_eq!(
+        (play.phase(), play.reason()),
+        (Phase::Error, Reason::ContainerStopped)
+    );
+    let mut play = told(RestartPolicy::OnFailure);
+    play.rest();
+    assert_eq!(play.phase(), Phase::Ready);
+    assert_eq!(play.state.record.life.restart.count, 1);
+    // A user need not wait for what the gateway waits for.
+    for command in [Command::Start, Command::Restart, Command::Stop] {
+        let mut play = told(RestartPolicy::Never);
+        play.command(command);
+        play.settle();
+        let expected = if command == Command::Stop {
+            Phase::Stopped
+        } else {
+            Phase::Ready
+        };
+        assert_eq!(play.phase(), expected, "{command:?}");
+    }
+}
