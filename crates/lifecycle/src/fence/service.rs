@@ -10,7 +10,7 @@ use openshell_core::{
     ContainerId, Generation, Phase, SandboxId, SandboxName, SandboxRecord, SupervisorInstance,
     WorkspaceName,
 };
-use openshell_store::{RequestKey, Store, StoreError};
+use openshell_store::{RequestKey, Store};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openshell_core::journal::Verdict;
 use openshell_core::{Hold, Intent, OperationKind, Phase, Reason, Restart};
 
-use super::{Answer, Command, Course, Halt, Then, Timer, Turn, drive, settle};
+use super::{Answer, Command, Course, Halt, Then, Timer, Turn, drive, prove, settle};
 use crate::driver::Role;
 use crate::time::after;
 
@@ -131,7 +131,14 @@ fn start(turn: &mut Turn<'_>, kind: OperationKind) {
             settle::halt(turn, halt(Duration::ZERO, Then::NewRun(kind)));
             turn.note = "a new run".to_owned();
         }
-        Course::Bring(_) | Course::Run | Course::Prove(_) | Course::Remove => {
+        Course::Run if turn.phase() == Phase::Unknown => {
+            let condition = turn.s.record.life.condition.clone();
+            prove::enter(turn);
+            turn.enter(Phase::Unknown, condition.reason, condition.message);
+            prove::ask_for_another(turn, kind);
+        }
+        Course::Prove(_) => prove::ask_for_another(turn, kind),
+        Course::Bring(_) | Course::Run | Course::Remove => {
             debug_assert!(intent == Intent::Running, "a stop always halts or rests");
             turn.note = "it is running, or on its way there".to_owned();
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use openshell_core::journal::Verdict;
 use openshell_core::{
-    ExitCause, Incarnation, Intent, OperationKind, Phase, Reason, SupervisorInstance, Timestamp,
+    ExitCause, Incarnation, Intent, OperationKind, Phase, Reason, Restart, SupervisorInstance,
+    Timestamp,
 };
 
 use super::{Course, End, Halt, MainEnd, Proof, Stage, Supervisor, Then, Timer, Turn};
@@ -220,6 +221,13 @@ fn conclude(turn: &mut Turn<'_>) {
     turn.s.unseen.clear();
     turn.s.outage = None;
     let supervised = matches!(supervisor, Sighting::Running(_));
+    let alive = supervised && matches!(workload, Sighting::Running(_));
+    if let Some(kind) = proof.asked
+        && !alive
+    {
+        another(turn, kind, &workload);
+        return;
+    }
     match workload {
         Sighting::Running(seen) => match supervisor {
             Sighting::Running(by) => both_alive(turn, &seen, &by),
@@ -236,6 +244,35 @@ fn conclude(turn: &mut Turn<'_>) {
         }
         Sighting::Created | Sighting::InTransition => never_started(turn, supervised),
     }
+}
+
+/// A start while it is not known what became of the run.
+pub(super) fn ask_for_another(turn: &mut Turn<'_>, kind: OperationKind) {
+    if let Course::Prove(proof) = &mut turn.s.course {
+        proof.asked = Some(kind);
+    }
+    turn.note = "if its run turns out to be over, another begins".to_owned();
+}
+
+/// The run is over, and its user has asked for another meanwhile: what is left of it is stopped first.
+fn another(turn: &mut Turn<'_>, kind: OperationKind, workload: &Sighting) {
+    turn.life().restart = Restart::default();
+    turn.begin_operation(kind, turn.context.config.provisioning);
+    match workload {
+        Sighting::Missing(_) => observe::forget_workload(turn),
+        Sighting::Running(_) => turn.s.idle = false,
+        Sighting::Exited(_, exit) => {
+            turn.s.ended = Some(exit.clone());
+            turn.s.idle = true;
+        }
+        Sighting::Created | Sighting::InTransition => turn.s.idle = true,
+    }
+    turn.enter(
+        Phase::Starting,
+        Reason::Accepted,
+        "its earlier run is over; a new one is being started",
+    );
+    settle::halt(turn, halt(Duration::ZERO, Then::NewRun(kind)));
 }
 
 fn recorded(

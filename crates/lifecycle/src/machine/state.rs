@@ -168,6 +168,8 @@ pub struct Proof {
     pub workload: Option<Sighting>,
     /// About the supervisor.
     pub supervisor: Option<Sighting>,
+    /// A start was asked for meanwhile: if this run turns out to be over, another begins, whatever the policy.
+    pub asked: Option<OperationKind>,
 }
 
 /// An engine call in flight that changes something.

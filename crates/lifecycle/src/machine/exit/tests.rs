@@ -62,6 +62,9 @@ const fn unseen(code: i32, supervisor: Supervisor) -> Known {
     }
 }
 
+/// Its name, what is known, and what is made of it.
+type Row = (&'static str, Known, Cause, Reason, Option<(ExitCause, i32)>);
+
 const FAILED: Cause = Cause::Main { success: false };
 const DONE: Cause = Cause::Main { success: true };
 
@@ -74,7 +77,7 @@ fn an_end_is_named_by_who_ended_it_and_never_by_its_code_alone() {
         engine: Some((137, Oom::Yes)),
         ..known
     };
-    let table: Vec<(&str, Known, Cause, R, Option<(By, i32)>)> = vec![
+    let table: Vec<Row> = vec![
         (
             "main ends with 0",
             reported(0),

@@ -101,6 +101,15 @@ fn situations() -> Vec<(&'static str, Phase, Play)> {
     play.pending.rotate_left(1);
     play.come_out(Luck::Good);
     all.push(("proving", Phase::Provisioning, play));
+    let mut play = ready(RestartPolicy::Never);
+    play.lose_engine("gone");
+    while play.phase() == Phase::Ready {
+        play.fire_next();
+        while play.come_out(Luck::Unreachable).is_some() {}
+    }
+    play.end(Role::Workload, 137);
+    play.end(Role::Supervisor, 137);
+    all.push(("lost out of sight", Phase::Unknown, play));
     let mut play = ended(RestartPolicy::Never, 3);
     play.settle();
     play.start_outside(Role::Workload);
