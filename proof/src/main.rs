@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use openshell_proof::{model, say};
+use openshell_proof::{model, say, sim};
 
 #[derive(Parser)]
 #[command(about = "How we know that the life of a sandbox stays right", version)]
@@ -16,11 +16,14 @@ struct Cli {
 enum Check {
     /// Every interleaving of one sandbox in a small world
     Model(model::Args),
+    /// The whole fence in a troubled world, one seed after another
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().check {
         Check::Model(args) => model::run(&args),
+        Check::Sim(args) => sim::simulate(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,10 +23,14 @@ mod commit;
 mod create;
 mod effects;
 mod index;
+#[cfg(any(test, feature = "test-util"))]
+mod rig;
 mod service;
 mod signals;
 
 pub use create::request_key;
+#[cfg(any(test, feature = "test-util"))]
+pub use rig::Probe;
 pub use service::Fence;
 pub(crate) use service::Shared;
 

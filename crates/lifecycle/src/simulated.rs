@@ -4,9 +4,10 @@
 mod driver;
 mod environment;
 mod gate;
+mod hands;
 mod world;
 
 pub use driver::SimulatedDriver;
 pub use environment::{SimulatedEnvironment, SimulatedIssuer, SimulatedSession};
 pub use gate::Gate;
-pub use world::{Call, Fault, Method, Replaced};
+pub use world::{Call, Fault, Happening, HappeningKind, Method, Observer, Replaced};

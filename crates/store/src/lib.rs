@@ -6,6 +6,8 @@ mod objects;
 mod open;
 mod records;
 mod schema;
+#[cfg(feature = "test-util")]
+mod weather;
 mod writer;
 
 use std::path::Path;
@@ -15,6 +17,8 @@ use openshell_core::journal::JournalEntry;
 use openshell_core::{SandboxId, SandboxRecord, Timestamp};
 use thiserror::Error;
 
+#[cfg(feature = "test-util")]
+pub use crate::weather::{Passing, Weather};
 use crate::writer::Engine;
 
 /// Why the store could not do it; nothing was written.
@@ -147,6 +151,15 @@ impl Store {
         Ok(Self {
             engine: Arc::new(Engine::inline(open::in_memory()?)),
         })
+    }
+
+    /// The same records, with something between them and their callers from now on. Only of a store in memory.
+    #[cfg(feature = "test-util")]
+    #[must_use]
+    pub fn under(&self, weather: Arc<dyn Weather>) -> Self {
+        Self {
+            engine: Arc::new(Engine::under(&self.engine, weather)),
+        }
     }
 
     /// Writes a record and its journal entries in one transaction. `record.resource_version` is the version that

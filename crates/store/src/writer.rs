@@ -1,7 +1,7 @@
 //! The one place where statements run: a thread with a bounded queue, or the caller's own thread.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -18,7 +18,10 @@ const BATCH: usize = 64;
 /// Where statements run.
 pub(crate) enum Engine {
     /// On the caller's thread.
-    Inline(Mutex<Connection>),
+    Inline(Arc<Mutex<Connection>>),
+    /// On the caller's thread, in a simulation.
+    #[cfg(feature = "test-util")]
+    Under(Arc<Mutex<Connection>>, Arc<dyn crate::Weather>),
     /// On the writer's.
     Threaded {
         queue: Option<mpsc::Sender<Box<dyn Job>>>,
@@ -30,6 +33,8 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Inline(_) => "Engine::Inline",
+            #[cfg(feature = "test-util")]
+            Self::Under(..) => "Engine::Under",
             Self::Threaded { .. } => "Engine::Threaded",
         })
     }
@@ -89,7 +94,21 @@ fn gone() -> StoreError {
 
 impl Engine {
     pub(crate) fn inline(connection: Connection) -> Self {
-        Self::Inline(Mutex::new(connection))
+        Self::Inline(Arc::new(Mutex::new(connection)))
+    }
+
+    /// A simulation has no threaded one; of that nothing is left.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn under(&self, weather: Arc<dyn crate::Weather>) -> Self {
+        match self {
+            Self::Inline(connection) | Self::Under(connection, _) => {
+                Self::Under(Arc::clone(connection), weather)
+            }
+            Self::Threaded { .. } => Self::Threaded {
+                queue: None,
+                thread: None,
+            },
+        }
     }
 
     pub(crate) fn threaded(connection: Connection, lock: StoreLock) -> Result<Self, StoreError> {
@@ -139,8 +158,14 @@ impl Engine {
         });
         match self {
             Self::Inline(connection) => {
-                let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-                run_batch(&connection, vec![job]);
+                run_inline(connection, job);
+                answer.try_recv().unwrap_or_else(|_| Err(gone()))
+            }
+            #[cfg(feature = "test-util")]
+            Self::Under(connection, weather) => {
+                weather.before(writes).await?;
+                run_inline(connection, job);
+                weather.after(writes).await;
                 answer.try_recv().unwrap_or_else(|_| Err(gone()))
             }
             Self::Threaded { queue, .. } => {
@@ -174,6 +199,11 @@ fn serve(connection: &Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
         }
         run_batch(connection, batch);
     }
+}
+
+fn run_inline(connection: &Mutex<Connection>, job: Box<dyn Job>) {
+    let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    run_batch(&connection, vec![job]);
 }
 
 /// Runs calls in order, in one transaction; each can fail without the others.

@@ -287,6 +287,7 @@ impl<D: ComputeDriver> Cell<D> {
                         input.describe()
                     );
                     tokio::select! {
+                        biased;
                         () = self.shared.abandon.cancelled() => {
                             self.gone = true;
                             return Answer::Accepted;
@@ -324,6 +325,10 @@ impl<D: ComputeDriver> Cell<D> {
                 config: &self.shared.config,
             };
             let step = machine::step(&self.state, input, context);
+            #[cfg(any(test, feature = "test-util"))]
+            if let Some(probe) = self.shared.rig.probe() {
+                probe.decided(&self.state, input, &step);
+            }
             match self.commit(input, step, context.now, request).await {
                 Ok(Committed::Done(effects, answer)) => {
                     self.perform(effects);

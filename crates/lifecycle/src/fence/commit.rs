@@ -34,6 +34,7 @@ impl<D: ComputeDriver> Cell<D> {
             store
                 .remove_sandbox(id, self.state.record.resource_version)
                 .await?;
+            self.shown(input, &step);
             count(&step, self.state.record.life.phase, input);
             info!(sandbox = %id, name = %self.state.record.meta.name, "deleted");
             self.close_session("the sandbox is deleted");
@@ -62,6 +63,7 @@ impl<D: ComputeDriver> Cell<D> {
             // Nothing has changed, so nothing is lost but the line.
             warn!(sandbox = %id, "the journal cannot be written: {error}");
         }
+        self.shown(input, &step);
         count(&step, self.state.record.life.phase, input);
         log(&self.state, &step, input);
         self.state = state;
@@ -70,6 +72,16 @@ impl<D: ComputeDriver> Cell<D> {
         }
         Ok(Committed::Done(step.effects, step.answer))
     }
+
+    #[cfg(any(test, feature = "test-util"))]
+    fn shown(&self, input: &Input, step: &Step) {
+        if let Some(probe) = self.shared.rig.probe() {
+            probe.committed(&self.state, input, step);
+        }
+    }
+
+    #[cfg(not(any(test, feature = "test-util")))]
+    const fn shown(&self, _input: &Input, _step: &Step) {}
 
     fn publish(&self) {
         let record = Arc::new(self.state.record.clone());

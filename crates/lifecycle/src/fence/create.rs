@@ -54,6 +54,10 @@ pub(super) async fn create<D: ComputeDriver>(
         .store
         .put_sandbox(&step.state.record, vec![entry], request.clone())
         .await;
+    #[cfg(any(test, feature = "test-util"))]
+    if let (Ok(_), Some(probe)) = (&put, shared.rig.probe()) {
+        probe.created(&step);
+    }
     let mut state = step.state;
     match (put, request) {
         (Ok(version), _) => {

@@ -12,6 +12,7 @@ use openshell_core::{
 };
 use openshell_store::{RequestKey, Store};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -39,9 +40,9 @@ pub(crate) struct Shared<D> {
     pub(super) closing: CancellationToken,
     /// The time for that is up.
     pub(super) abandon: CancellationToken,
-    /// The gateway is killed.
-    #[cfg(test)]
-    killed: CancellationToken,
+    /// The gateway is killed, or looked into.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) rig: super::rig::Rig,
     /// Every task of this fence.
     pub(super) tasks: TaskTracker,
 }
@@ -83,16 +84,41 @@ impl<D: ComputeDriver> Fence<D> {
             restoring,
             closing: CancellationToken::new(),
             abandon: CancellationToken::new(),
-            #[cfg(test)]
-            killed: CancellationToken::new(),
+            #[cfg(any(test, feature = "test-util"))]
+            rig: super::rig::Rig::new(None),
             tasks: TaskTracker::new(),
         }))
     }
 
     /// Ends every task of the fence where it stands, as a SIGKILL would.
-    #[cfg(test)]
-    pub(crate) fn kill(&self) {
-        self.0.killed.cancel();
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn kill(&self) {
+        self.killed().cancel();
+    }
+
+    /// The same, when its tasks are polled for the `nth` time from now on.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn kill_at_poll(&self, nth: u64) {
+        self.0.rig.kill_at_poll(nth);
+    }
+
+    /// Whether it has been killed, and a way to do so from within.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn killed(&self) -> &CancellationToken {
+        self.0.rig.killed()
+    }
+
+    /// A fence that shows every step to a probe.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn probed(self, probe: Arc<dyn super::Probe>) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(mut shared) => {
+                shared.rig = super::rig::Rig::new(Some(probe));
+                Self(Arc::new(shared))
+            }
+            // It is at work already: what it does cannot be shown from the beginning.
+            Err(shared) => Self(shared),
+        }
     }
 
     async fn ask<T>(
@@ -210,14 +236,22 @@ impl<D: ComputeDriver> Shared<D> {
         move_gauge(None, Some(record.life.phase));
         self.index.tick();
         let cell = Cell::new(Arc::clone(self), state, published, received, missed);
-        #[cfg(test)]
-        self.tasks.spawn(
-            self.killed
-                .clone()
-                .run_until_cancelled_owned(cell.live(first, effects)),
-        );
-        #[cfg(not(test))]
-        self.tasks.spawn(cell.live(first, effects));
+        self.spawn(cell.live(first, effects));
+    }
+}
+
+impl<D> Shared<D> {
+    /// A task of this fence; it answers nothing if the fence is killed.
+    pub(super) fn spawn<F>(&self, task: F) -> JoinHandle<Option<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        #[cfg(any(test, feature = "test-util"))]
+        let task = self.rig.mortal(task);
+        #[cfg(not(any(test, feature = "test-util")))]
+        let task = async move { Some(task.await) };
+        self.tasks.spawn(task)
     }
 }
 
@@ -232,10 +266,11 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
         let shared = Arc::clone(&self.0);
         let task = self
             .0
-            .tasks
             .spawn(async move { super::create::create(&shared, new).await });
-        task.await
-            .unwrap_or_else(|failed| Err(CommandError::Store(failed.to_string())))
+        match task.await {
+            Ok(answer) => answer.unwrap_or(Err(CommandError::ShuttingDown)),
+            Err(failed) => Err(CommandError::Store(failed.to_string())),
+        }
     }
 
     async fn order(

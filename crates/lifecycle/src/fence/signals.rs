@@ -26,12 +26,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) fn begin<D: ComputeDriver>(shared: &Arc<Shared<D>>) {
     let (told, signals) = mpsc::channel(SIGNALS);
     let watching = Arc::clone(shared);
-    shared.tasks.spawn(async move {
+    shared.spawn(async move {
         let closing = watching.closing.clone();
         closing.run_until_cancelled(watch(&watching, told)).await;
     });
     let dispatching = Arc::clone(shared);
-    shared.tasks.spawn(async move {
+    shared.spawn(async move {
         let closing = dispatching.closing.clone();
         closing
             .run_until_cancelled(dispatch(&dispatching, signals))

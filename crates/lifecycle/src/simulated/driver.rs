@@ -1,5 +1,6 @@
 //! The simulated engine as a [`ComputeDriver`].
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use futures_util::StreamExt as _;
 use openshell_core::{ContainerId, EngineId, Generation, ImageRef, Incarnation, SandboxId};
 use tokio::sync::{mpsc, watch};
 
-use super::world::{Call, Fault, Method, Replaced, Status, World};
+use super::world::{Call, Fault, Method, Observer, Replaced, Status, World};
 use crate::driver::{
     ByteStream, ComputeDriver, Containers, DriverError, DriverErrorKind, EngineEvent,
     EngineEventKind, EngineInfo, EngineSignal, Launched, Owned, Permit, Prepared, Progress, Role,
@@ -26,6 +27,7 @@ pub struct SimulatedDriver {
     changed: watch::Sender<u64>,
     /// Grows when all waits break.
     breaks: watch::Sender<u64>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl std::fmt::Debug for SimulatedDriver {
@@ -37,20 +39,39 @@ impl std::fmt::Debug for SimulatedDriver {
 impl SimulatedDriver {
     /// An empty engine.
     pub fn new(environment: Arc<dyn Environment>) -> Self {
+        Self::observed(environment, None)
+    }
+
+    /// An empty engine that somebody sees into.
+    pub fn observed(
+        environment: Arc<dyn Environment>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
         Self {
             environment,
             world: Mutex::new(World::new(EngineId("engine-1".to_owned()))),
             changed: watch::Sender::new(0),
             breaks: watch::Sender::new(0),
+            observer,
         }
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn environment(&self) -> &dyn Environment {
+        self.environment.as_ref()
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tick(&self) {
+    pub(super) fn tick(&self) {
+        let happenings = std::mem::take(&mut self.world().happenings);
         self.changed.send_modify(|n| *n += 1);
+        if let Some(observer) = &self.observer {
+            for happening in &happenings {
+                observer.happened(happening);
+            }
+        }
     }
 
     /// Scripts what goes wrong with the next call of a method, for one sandbox or for any.
@@ -117,9 +138,10 @@ impl SimulatedDriver {
 
     /// Somebody removes a half's container behind the gateway's back.
     pub fn vanish(&self, sandbox: SandboxId, role: Role) {
+        let now = self.environment.now();
         let mut world = self.world();
         if let Some(id) = world.find(sandbox, role) {
-            world.containers.remove(&id);
+            world.remove(&id, now);
         }
         drop(world);
         self.tick();
@@ -132,7 +154,7 @@ impl SimulatedDriver {
             let mut world = self.world();
             world
                 .find(sandbox, role)
-                .and_then(|id| world.start(&id, now))
+                .and_then(|id| world.start(&id, None, now))
         };
         let Some(started) = started else { return };
         self.tick();
@@ -169,8 +191,9 @@ impl SimulatedDriver {
 
     /// A supervisor's container that nobody recorded, as an interrupted start leaves it.
     pub fn leave_supervisor(&self, sandbox: SandboxId, generation: u64) {
+        let now = self.environment.now();
         self.world()
-            .make(sandbox, Role::Supervisor, Generation(generation));
+            .make(sandbox, Role::Supervisor, Generation(generation), now);
     }
 
     /// All waits in flight break, as they do when a daemon goes.
@@ -195,6 +218,12 @@ impl SimulatedDriver {
     ) -> Result<Option<DriverError>, DriverError> {
         let fault = {
             let mut world = self.world();
+            if world.down {
+                return Err(DriverError::new(
+                    DriverErrorKind::Unreachable,
+                    "the engine does not answer",
+                ));
+            }
             world.calls.push(Call { method, sandbox });
             let own = world
                 .faults
@@ -272,19 +301,23 @@ impl ComputeDriver for SimulatedDriver {
         let lost = self
             .enter(Method::PrepareRun, Some(permit.sandbox()))
             .await?;
+        let now = self.environment.now();
         let mut world = self.world();
-        let workload = match &run.existing_workload {
-            Some(kept) if world.containers.contains_key(kept) => kept.clone(),
-            Some(_) => {
-                return Err(DriverError::new(
-                    DriverErrorKind::RuntimeMissing,
-                    "the recorded container does not exist",
-                ));
-            }
-            None => world.make(run.sandbox, Role::Workload, run.generation),
-        };
-        let supervisor = world.make(run.sandbox, Role::Supervisor, run.generation);
+        let kept = run.existing_workload.as_ref();
+        if kept.is_some_and(|kept| !world.holds(kept)) {
+            return Err(DriverError::new(
+                DriverErrorKind::RuntimeMissing,
+                "the recorded container does not exist",
+            ));
+        }
+        world.clear_leftovers(run, now);
+        let workload = kept
+            .cloned()
+            .unwrap_or_else(|| world.make(run.sandbox, Role::Workload, run.generation, now));
+        let supervisor = world.make(run.sandbox, Role::Supervisor, run.generation, now);
         let engine = world.engine.clone();
+        drop(world);
+        self.tick();
         answer(
             lost,
             Prepared {
@@ -299,11 +332,15 @@ impl ComputeDriver for SimulatedDriver {
         let lost = self.enter(Method::Launch, Some(permit.sandbox())).await?;
         let now = self.environment.now();
         let mut world = self.world();
-        let started = (
-            world.start(&run.workload, now),
-            world.start(&run.supervisor, now),
-        );
-        let (Some(workload), Some(supervisor)) = started else {
+        let both = world.holds(&run.workload) && world.holds(&run.supervisor);
+        let of = Some(permit.generation());
+        let started = both.then(|| {
+            Some((
+                world.start(&run.workload, of, now)?,
+                world.start(&run.supervisor, of, now)?,
+            ))
+        });
+        let Some((workload, supervisor)) = started.flatten() else {
             return Err(DriverError::new(
                 DriverErrorKind::RuntimeMissing,
                 "a container of the run does not exist",
@@ -329,11 +366,12 @@ impl ComputeDriver for SimulatedDriver {
         grace: Duration,
     ) -> Result<StopOutcome, DriverError> {
         let lost = self.enter(Method::Stop, Some(permit.sandbox())).await?;
-        let stubborn = self
+        let (stubborn, status) = self
             .world()
             .containers
             .get(container)
-            .is_some_and(|c| c.stubborn && matches!(c.status, Status::Running(_)));
+            .map_or((false, None), |c| (c.stubborn, Some(c.status.clone())));
+        let stubborn = stubborn && matches!(status, Some(Status::Running(_)));
         if stubborn && !grace.is_zero() {
             tokio::time::sleep(grace).await;
         }
@@ -344,7 +382,11 @@ impl ComputeDriver for SimulatedDriver {
         };
         let now = self.environment.now();
         let mut world = self.world();
-        world.end(container, code, false, now);
+        // A stop is of one life: what somebody has started meanwhile is not stopped.
+        let same = world.containers.get(container).map(|c| &c.status) == status.as_ref();
+        if world.holds(container) && same {
+            world.end(container, code, false, now);
+        }
         let outcome = match world.sighting(container) {
             Sighting::Exited(_, exit) => StopOutcome::NotRunning(exit),
             Sighting::Missing(_) => StopOutcome::Missing,
@@ -363,15 +405,30 @@ impl ComputeDriver for SimulatedDriver {
         let lost = self
             .enter(Method::RemoveSupervisor, Some(permit.sandbox()))
             .await?;
-        self.world().containers.remove(container);
+        let now = self.environment.now();
+        let mut world = self.world();
+        if world.holds(container) {
+            world.remove(container, now);
+        }
+        drop(world);
         self.tick();
         answer(lost, ())
     }
 
-    async fn remove(&self, permit: &Permit, _recorded: &Containers) -> Result<(), DriverError> {
+    async fn remove(&self, permit: &Permit, recorded: &Containers) -> Result<(), DriverError> {
         let lost = self.enter(Method::Remove, Some(permit.sandbox())).await?;
-        let sandbox = permit.sandbox();
-        self.world().containers.retain(|_, c| c.sandbox != sandbox);
+        let now = self.environment.now();
+        let mut world = self.world();
+        let found = world.ours(permit.sandbox()).map(|(id, _)| id.clone());
+        let mut all: BTreeSet<ContainerId> = found.collect();
+        let recorded = [&recorded.workload, &recorded.supervisor];
+        all.extend(recorded.into_iter().flatten().cloned());
+        for id in all {
+            if world.holds(&id) {
+                world.remove(&id, now);
+            }
+        }
+        drop(world);
         self.tick();
         answer(lost, ())
     }
@@ -410,10 +467,12 @@ impl ComputeDriver for SimulatedDriver {
 
     async fn list_owned(&self) -> Result<Vec<Owned>, DriverError> {
         let lost = self.enter(Method::ListOwned, None).await?;
+        let engine = self.world().engine.clone();
         let owned = self
             .world()
             .containers
             .iter()
+            .filter(|(_, c)| !c.foreign && c.engine == engine)
             .map(|(id, c)| Owned {
                 sandbox: c.sandbox,
                 role: c.role,

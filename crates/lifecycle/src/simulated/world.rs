@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::gate::Gate;
 use crate::driver::{DriverError, EngineExit, EngineSignal, Role, Sighting};
+use crate::time::after;
 
 /// The driver's methods, for scripts and for the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -60,8 +61,50 @@ pub(super) enum Status {
     Exited(Timestamp, EngineExit),
 }
 
+/// Something that happened in the engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Happening {
+    /// Whose, by label.
+    pub sandbox: SandboxId,
+    /// Which half.
+    pub role: Role,
+    /// Of which run, by label; a workload's is that of the run it was made for.
+    pub generation: Generation,
+    /// The container.
+    pub container: ContainerId,
+    /// It only carries a copy of our labels (L14).
+    pub foreign: bool,
+    /// By the engine's clock.
+    pub at: Timestamp,
+    /// What.
+    pub kind: HappeningKind,
+}
+
+/// What can happen to a container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HappeningKind {
+    /// It was made.
+    Made,
+    /// It runs; the generation is that of the launch, none if it was not the fence's.
+    Started(Option<Generation>),
+    /// It does not run any more.
+    Ended(EngineExit),
+    /// It is gone; true if it ran until then.
+    Removed(bool),
+}
+
+/// Sees everything that happens in a simulated engine, as it happens.
+pub trait Observer: Send + Sync + 'static {
+    /// Called outside of every lock, in order.
+    fn happened(&self, happening: &Happening);
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Container {
+    /// The storage that holds it.
+    pub(super) engine: EngineId,
+    /// It only carries a copy of our labels (L14).
+    pub(super) foreign: bool,
     pub(super) sandbox: SandboxId,
     pub(super) role: Role,
     pub(super) generation: Generation,
@@ -85,7 +128,11 @@ pub(super) struct World {
     pub(super) watchers: Vec<mpsc::Sender<EngineSignal>>,
     pub(super) launches: Vec<mpsc::Sender<(SandboxId, Generation)>>,
     pub(super) stubborn: bool,
+    /// Nothing answers.
+    pub(super) down: bool,
+    pub(super) happenings: Vec<Happening>,
     next: u64,
+    clock: Timestamp,
 }
 
 impl World {
@@ -98,8 +145,49 @@ impl World {
             watchers: Vec::new(),
             launches: Vec::new(),
             stubborn: false,
+            down: false,
+            happenings: Vec::new(),
             next: 0,
+            clock: Timestamp::UNIX_EPOCH,
         }
+    }
+
+    /// The engine's clock: no two things happen at once.
+    fn stamp(&mut self, now: Timestamp) -> Timestamp {
+        let next = after(self.clock, Duration::from_nanos(1));
+        self.clock = now.max(next);
+        self.clock
+    }
+
+    fn note(&mut self, id: &ContainerId, at: Timestamp, kind: HappeningKind) {
+        if let Some(container) = self.containers.get(id) {
+            self.happenings.push(Happening {
+                sandbox: container.sandbox,
+                role: container.role,
+                generation: container.generation,
+                container: id.clone(),
+                foreign: container.foreign,
+                at,
+                kind,
+            });
+        }
+    }
+
+    /// Whether this engine, as it presents itself now, has it.
+    pub(super) fn holds(&self, id: &ContainerId) -> bool {
+        self.containers
+            .get(id)
+            .is_some_and(|c| c.engine == self.engine)
+    }
+
+    /// Those of a sandbox that are ours, on this engine.
+    pub(super) fn ours(
+        &self,
+        sandbox: SandboxId,
+    ) -> impl Iterator<Item = (&ContainerId, &Container)> {
+        self.containers
+            .iter()
+            .filter(move |(_, c)| c.sandbox == sandbox && !c.foreign && c.engine == self.engine)
     }
 
     pub(super) fn make(
@@ -107,30 +195,54 @@ impl World {
         sandbox: SandboxId,
         role: Role,
         generation: Generation,
+        now: Timestamp,
+    ) -> ContainerId {
+        self.make_for(sandbox, role, generation, false, now)
+    }
+
+    /// Ours, or with a copy of our labels.
+    pub(super) fn make_for(
+        &mut self,
+        sandbox: SandboxId,
+        role: Role,
+        generation: Generation,
+        foreign: bool,
+        now: Timestamp,
     ) -> ContainerId {
         self.next += 1;
         let id = ContainerId(format!("{:012x}-{role}", self.next));
-        let stubborn = self.stubborn;
-        self.containers.insert(
-            id.clone(),
-            Container {
-                sandbox,
-                role,
-                generation,
-                status: Status::Created,
-                stubborn,
-            },
-        );
+        let container = Container {
+            engine: self.engine.clone(),
+            foreign,
+            sandbox,
+            role,
+            generation,
+            status: Status::Created,
+            stubborn: self.stubborn,
+        };
+        self.containers.insert(id.clone(), container);
+        let at = self.stamp(now);
+        self.note(&id, at, HappeningKind::Made);
         id
     }
 
-    pub(super) fn start(&mut self, id: &ContainerId, now: Timestamp) -> Option<Incarnation> {
-        let container = self.containers.get_mut(id)?;
-        let started_at = match container.status {
+    /// Starts one that does not run; by the fence for a run, or by somebody else.
+    pub(super) fn start(
+        &mut self,
+        id: &ContainerId,
+        run: Option<Generation>,
+        now: Timestamp,
+    ) -> Option<Incarnation> {
+        let status = self.containers.get(id)?.status.clone();
+        let started_at = match status {
             Status::Running(at) => at,
-            _ => now,
+            _ => {
+                let at = self.stamp(now);
+                self.note(id, at, HappeningKind::Started(run));
+                at
+            }
         };
-        container.status = Status::Running(started_at);
+        self.containers.get_mut(id)?.status = Status::Running(started_at);
         Some(Incarnation {
             container: id.clone(),
             started_at,
@@ -139,24 +251,43 @@ impl World {
 
     /// Ends a running container; answers whether it ran.
     pub(super) fn end(&mut self, id: &ContainerId, code: i32, oom: bool, now: Timestamp) -> bool {
-        let Some(container) = self.containers.get_mut(id) else {
+        let Some(Status::Running(started)) = self.containers.get(id).map(|c| c.status.clone())
+        else {
             return false;
         };
-        let Status::Running(started) = container.status else {
-            return false;
+        let exit = EngineExit {
+            code,
+            oom_killed: oom,
+            finished_at: self.stamp(now),
         };
-        container.status = Status::Exited(
-            started,
-            EngineExit {
-                code,
-                oom_killed: oom,
-                finished_at: now,
-            },
-        );
+        self.note(id, exit.finished_at, HappeningKind::Ended(exit.clone()));
+        if let Some(container) = self.containers.get_mut(id) {
+            container.status = Status::Exited(started, exit);
+        }
         true
     }
 
+    /// Removes a container, running or not.
+    pub(super) fn remove(&mut self, id: &ContainerId, now: Timestamp) {
+        let at = self.stamp(now);
+        let ran = self
+            .containers
+            .get(id)
+            .is_some_and(|c| matches!(c.status, Status::Running(_)));
+        self.note(id, at, HappeningKind::Removed(ran));
+        self.containers.remove(id);
+    }
+
+    /// As this engine answers.
     pub(super) fn sighting(&self, id: &ContainerId) -> Sighting {
+        if !self.holds(id) {
+            return Sighting::Missing(self.engine.clone());
+        }
+        self.truth(id)
+    }
+
+    /// As it is, whatever engine answers.
+    pub(super) fn truth(&self, id: &ContainerId) -> Sighting {
         let incarnation = |started_at| Incarnation {
             container: id.clone(),
             started_at,
@@ -172,7 +303,7 @@ impl World {
     pub(super) fn find(&self, sandbox: SandboxId, role: Role) -> Option<ContainerId> {
         self.containers
             .iter()
-            .filter(|(_, c)| c.sandbox == sandbox && c.role == role)
+            .filter(|(_, c)| c.sandbox == sandbox && c.role == role && !c.foreign)
             .max_by_key(|(_, c)| c.generation)
             .map(|(id, _)| id.clone())
     }
