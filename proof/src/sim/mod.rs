@@ -7,6 +7,7 @@ mod clients;
 mod fate;
 mod feed;
 mod gateway;
+mod many;
 mod network;
 mod oracle;
 mod plan;
@@ -19,13 +20,17 @@ mod workload;
 mod world;
 mod wrong;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use self::many::{Many, Summary};
 pub use self::run::{Outcome, run};
+pub use self::wrong::Planted;
 use crate::say;
+
+/// So many seeds that failed are named.
+const NAMED: usize = 20;
 
 /// What to simulate.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,70 +47,61 @@ pub struct Args {
     /// Seeds side by side
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Plant this in the wiring (its name); all of them, one after the other, with "all"
+    #[arg(long)]
+    plant: Option<String>,
 }
 
 /// Simulates.
 pub fn simulate(args: &Args) -> Result<()> {
+    let planted = match args.plant.as_deref() {
+        None => None,
+        Some("all") => return find_all(args),
+        Some(name) => match Planted::ALL.iter().find(|p| p.name() == name) {
+            Some(planted) => Some(*planted),
+            None => bail!("there is no fault {name:?} to plant"),
+        },
+    };
     if let Some(seed) = args.seed {
-        let outcome = run(seed, None, true)?;
-        say::line(&outcome.timeline);
-        return verdict(seed, &outcome);
+        return tell(seed, planted);
     }
     let began = Instant::now();
-    let next = AtomicU64::new(args.from);
-    let end = args.from + args.seeds;
-    let work = || -> Result<(u64, Option<(u64, Outcome)>)> {
-        let mut steps = 0;
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end {
-                return Ok((steps, None));
-            }
-            let outcome = run(seed, None, false)?;
-            steps += outcome.steps;
-            if !outcome.violations.is_empty() {
-                next.store(end, Ordering::Relaxed);
-                return Ok((steps, Some((seed, outcome))));
-            }
-        }
-    };
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.threads.max(1))
-            .map(|_| scope.spawn(work))
-            .collect();
-        threads
-            .into_iter()
-            .map(std::thread::ScopedJoinHandle::join)
-            .collect()
-    });
-    let mut steps = 0;
-    let mut failed: Vec<(u64, Outcome)> = Vec::new();
-    for result in results {
-        match result {
-            Ok(result) => {
-                let (n, violated) = result?;
-                steps += n;
-                failed.extend(violated);
-            }
-            Err(_) => bail!("a simulation failed in an unforeseen way"),
-        }
-    }
-    failed.sort_by_key(|(seed, _)| *seed);
-    let took = began.elapsed();
-    if let Some((seed, _)) = failed.first() {
-        let again = run(*seed, None, true)?;
-        say::line(&again.timeline);
-        return verdict(*seed, &again);
-    }
+    let all = args.many(false).run(planted)?;
+    let took = began.elapsed().as_secs_f64();
+    let Summary {
+        seeds,
+        steps,
+        broken,
+    } = &all;
     say::line(&format!(
-        "{} seeds, {steps} steps, no violation, in {:.1} s",
-        args.seeds,
-        took.as_secs_f64()
+        "{seeds} seeds, {steps} steps, {} violations, {took:.1} s ({:.0} seeds a minute)",
+        broken.len(),
+        f64::from(u32::try_from(*seeds).unwrap_or(u32::MAX)) * 60.0 / took,
     ));
-    Ok(())
+    for (seed, what) in broken.iter().take(NAMED) {
+        say::line(&format!("  seed {seed}: {what}"));
+    }
+    match broken.keys().next() {
+        None => Ok(()),
+        Some(seed) => tell(*seed, planted),
+    }
 }
 
-fn verdict(seed: u64, outcome: &Outcome) -> Result<()> {
+impl Args {
+    const fn many(&self, until_found: bool) -> Many {
+        Many {
+            from: self.from,
+            seeds: self.seeds,
+            threads: self.threads,
+            until_found,
+        }
+    }
+}
+
+/// One seed, as a timeline.
+fn tell(seed: u64, planted: Option<Planted>) -> Result<()> {
+    let outcome = run(seed, planted, true)?;
+    say::line(&outcome.timeline);
     if outcome.violations.is_empty() {
         say::line(&format!(
             "seed {seed}: {} steps, no violation",
@@ -114,4 +110,35 @@ fn verdict(seed: u64, outcome: &Outcome) -> Result<()> {
         return Ok(());
     }
     bail!("seed {seed}: {}", outcome.violations.join("\n  "))
+}
+
+/// Plants each fault in turn: a check that does not find every one proves nothing.
+fn find_all(args: &Args) -> Result<()> {
+    let mut missed = Vec::new();
+    for planted in Planted::ALL {
+        let all = args.many(true).run(Some(*planted))?;
+        match all.broken.iter().next() {
+            Some((seed, what)) => {
+                say::line(&format!("found {} by seed {seed}: {what}", planted.name()))
+            }
+            None => {
+                say::line(&format!(
+                    "MISSED {} ({}) in {} seeds",
+                    planted.name(),
+                    planted.describe(),
+                    all.seeds
+                ));
+                missed.push(planted.name());
+            }
+        }
+    }
+    say::line(&format!(
+        "{} of {} planted faults found",
+        Planted::ALL.len() - missed.len(),
+        Planted::ALL.len()
+    ));
+    if missed.is_empty() {
+        return Ok(());
+    }
+    bail!("not found: {}", missed.join(", "))
 }

@@ -184,6 +184,10 @@ impl<D: ComputeDriver> Shared<D> {
             return;
         }
         let step = machine::step(&state, &Input::Restore, context);
+        #[cfg(any(test, feature = "test-util"))]
+        if let Some(probe) = self.rig.probe() {
+            probe.decided(&state, &Input::Restore, &step);
+        }
         let described = Input::Restore.describe();
         let entry = journal_entry(Some(&state), &step, described, &Input::Restore, now);
         let put = self
@@ -191,6 +195,10 @@ impl<D: ComputeDriver> Shared<D> {
             .put_sandbox(&step.state.record, vec![entry], None);
         match put.await {
             Ok(version) => {
+                #[cfg(any(test, feature = "test-util"))]
+                if let Some(probe) = self.rig.probe() {
+                    probe.committed(&state, &Input::Restore, &step);
+                }
                 state = step.state;
                 state.record.resource_version = version;
                 self.spawn_cell(state, Vec::new(), step.effects);

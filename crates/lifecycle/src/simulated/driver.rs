@@ -9,11 +9,11 @@ use futures_util::StreamExt as _;
 use openshell_core::{ContainerId, EngineId, Generation, ImageRef, Incarnation, SandboxId};
 use tokio::sync::{mpsc, watch};
 
-use super::world::{Call, Fault, Method, Observer, Replaced, Status, World};
+use super::world::{Call, Fault, Method, Observer, Status, World};
 use crate::driver::{
-    ByteStream, ComputeDriver, Containers, DriverError, DriverErrorKind, EngineEvent,
-    EngineEventKind, EngineInfo, EngineSignal, Launched, Owned, Permit, Prepared, Progress, Role,
-    RunRequest, Sighting, StopOutcome, WaitOutcome,
+    ByteStream, ComputeDriver, Containers, DriverError, DriverErrorKind, EngineInfo, EngineSignal,
+    Launched, Owned, Permit, Prepared, Progress, Role, RunRequest, Sighting, StopOutcome,
+    WaitOutcome,
 };
 use crate::ports::Environment;
 
@@ -143,48 +143,6 @@ impl SimulatedDriver {
         if let Some(id) = world.find(sandbox, role) {
             world.remove(&id, now);
         }
-        drop(world);
-        self.tick();
-    }
-
-    /// Somebody starts a half's container behind the gateway's back; the event stream tells.
-    pub async fn start_outside(&self, sandbox: SandboxId, role: Role) {
-        let now = self.environment.now();
-        let started = {
-            let mut world = self.world();
-            world
-                .find(sandbox, role)
-                .and_then(|id| world.start(&id, None, now))
-        };
-        let Some(started) = started else { return };
-        self.tick();
-        self.signal(EngineSignal::Event(EngineEvent {
-            sandbox,
-            role,
-            container: started.container,
-            kind: EngineEventKind::Started,
-            time: started.started_at,
-        }))
-        .await;
-    }
-
-    /// Another engine, which holds nothing, answers in the place of this one; answers with what it replaced.
-    pub fn replace_engine(&self, engine: EngineId) -> Replaced {
-        let mut world = self.world();
-        let replaced = Replaced {
-            engine: std::mem::replace(&mut world.engine, engine),
-            containers: std::mem::take(&mut world.containers),
-        };
-        drop(world);
-        self.tick();
-        replaced
-    }
-
-    /// The replaced engine answers again.
-    pub fn restore_engine(&self, replaced: Replaced) {
-        let mut world = self.world();
-        world.engine = replaced.engine;
-        world.containers = replaced.containers;
         drop(world);
         self.tick();
     }

@@ -3,8 +3,8 @@
 use openshell_core::{ContainerId, EngineId, Generation, SandboxId, Timestamp};
 
 use super::driver::SimulatedDriver;
-use super::world::{Status, World};
-use crate::driver::{Role, RunRequest, Sighting};
+use super::world::{Replaced, Status, World};
+use crate::driver::{EngineEvent, EngineEventKind, EngineSignal, Role, RunRequest, Sighting};
 
 impl SimulatedDriver {
     /// Nothing answers any more; what runs goes on.
@@ -67,6 +67,48 @@ impl SimulatedDriver {
         drop(world);
         self.tick();
         id
+    }
+
+    /// Somebody starts a half's container behind the gateway's back; the event stream tells.
+    pub async fn start_outside(&self, sandbox: SandboxId, role: Role) {
+        let now = self.environment().now();
+        let started = {
+            let mut world = self.world();
+            world
+                .find(sandbox, role)
+                .and_then(|id| world.start(&id, None, now))
+        };
+        let Some(started) = started else { return };
+        self.tick();
+        self.signal(EngineSignal::Event(EngineEvent {
+            sandbox,
+            role,
+            container: started.container,
+            kind: EngineEventKind::Started,
+            time: started.started_at,
+        }))
+        .await;
+    }
+
+    /// Another engine, which holds nothing, answers in the place of this one; answers with what it replaced.
+    pub fn replace_engine(&self, engine: EngineId) -> Replaced {
+        let mut world = self.world();
+        let replaced = Replaced {
+            engine: std::mem::replace(&mut world.engine, engine),
+            containers: std::mem::take(&mut world.containers),
+        };
+        drop(world);
+        self.tick();
+        replaced
+    }
+
+    /// The replaced engine answers again.
+    pub fn restore_engine(&self, replaced: Replaced) {
+        let mut world = self.world();
+        world.engine = replaced.engine;
+        world.containers = replaced.containers;
+        drop(world);
+        self.tick();
     }
 
     /// What is so of a container, whatever engine answers.

@@ -52,12 +52,16 @@ impl Oracle {
             );
             broken.push(("L1", what));
         }
-        if let (Input::Command(command), Answer::Accepted) = (input, &step.answer) {
-            ledger.intent = match command {
-                Command::Start | Command::Restart => Intent::Running,
-                Command::Stop => Intent::Stopped,
-                Command::Delete => Intent::Deleted,
-            };
+        match (input, &step.answer) {
+            (Input::Command(command), Answer::Accepted) => {
+                ledger.intent = match command {
+                    Command::Start | Command::Restart => Intent::Running,
+                    Command::Stop => Intent::Stopped,
+                    Command::Delete => Intent::Deleted,
+                };
+            }
+            (Input::Hold { .. }, Answer::Accepted) => ledger.intent = Intent::Stopped,
+            _ => {}
         }
         let truth = known.truths.get(&id).cloned().unwrap_or_default();
         let run = truth.run(before.record.life.generation);
@@ -344,7 +348,10 @@ impl Case<'_> {
         if self.old.phase != Phase::Ready || self.new.phase == Phase::Ready {
             return;
         }
-        if matches!(self.input, Input::Command(_) | Input::Park) {
+        if matches!(
+            self.input,
+            Input::Command(_) | Input::Hold { .. } | Input::Park
+        ) {
             return;
         }
         let run = &self.run;
@@ -380,7 +387,10 @@ impl Case<'_> {
         if !rested || self.new.phase == self.old.phase {
             return;
         }
-        let commanded = matches!(self.input, Input::Command(_));
+        let commanded = matches!(
+            self.input,
+            Input::Command(_) | Input::Hold { .. } | Input::Release
+        );
         let operation = self.new.operation.as_ref().map(|o| o.id);
         let explained =
             operation.is_some() && operation != self.old.operation.as_ref().map(|o| o.id);
