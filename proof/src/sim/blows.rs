@@ -63,7 +63,7 @@ async fn strike(world: &Arc<World>, blow: Blow) {
     world.timeline.say("trouble", || format!("{blow:?}"));
     match blow {
         Blow::GatewayKill => {
-            if let Some(gateway) = world.gateway.borrow().as_ref() {
+            if let Some(gateway) = world.serving() {
                 gateway.fence.kill();
             }
         }

@@ -101,7 +101,7 @@ async fn create(world: &Arc<World>, client: u64, number: u64, request: u64) {
     };
     // An answer that is lost is asked for again, with the same id; and now and then one that was not.
     for _ in 0..world.chance.between(1, 4) {
-        let Some(gateway) = world.gateway.borrow().clone() else {
+        let Some(gateway) = world.serving() else {
             tokio::time::sleep(world.chance.millis(50, 2_000)).await;
             continue;
         };
@@ -125,7 +125,7 @@ async fn create(world: &Arc<World>, client: u64, number: u64, request: u64) {
 
 /// One command on whatever has this name now.
 pub(crate) async fn command(world: &Arc<World>, client: u64, number: u64, ask: Ask) {
-    let Some(gateway) = world.gateway.borrow().clone() else {
+    let Some(gateway) = world.serving() else {
         return;
     };
     let workspace = WorkspaceName::default_workspace();

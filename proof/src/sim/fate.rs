@@ -6,6 +6,7 @@ use openshell_core::SandboxId;
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind};
 use openshell_lifecycle::simulated::Method;
 
+use super::blows::OWN;
 use super::world::World;
 
 /// How a call goes.
@@ -51,6 +52,9 @@ impl Fate {
         let (there, back) = (leg(odds.slow), leg(odds.slow));
         let way = if world.is_hung(sandbox) || world.trouble(odds.hangs) {
             Way::Hangs
+        } else if method == Method::PrepareImage && world.engine.identity().0 != OWN {
+            // Fresh storage holds no image, and cannot fetch one.
+            Way::Refused(DriverErrorKind::ImagePull)
         } else if world.trouble(odds.unreached) {
             Way::Unreached
         } else if world.trouble(odds.unheard) {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use openshell_core::Timestamp;
 use openshell_lifecycle::driver::{EngineEvent, EngineEventKind};
-use openshell_lifecycle::simulated::{Happening, HappeningKind};
-use tokio::sync::watch;
+use openshell_lifecycle::simulated::{Board, Happening, HappeningKind};
 use tokio::time::Instant;
 
 use super::world::{World, locked};
@@ -19,8 +18,8 @@ const ON_THE_WAY: usize = 4096;
 pub(crate) struct Feed {
     events: Mutex<BTreeMap<(Instant, u64), EngineEvent>>,
     next: Mutex<u64>,
-    changed: watch::Sender<u64>,
-    breaks: watch::Sender<u64>,
+    changed: Board<()>,
+    breaks: Board<()>,
 }
 
 impl Feed {
@@ -28,8 +27,8 @@ impl Feed {
         let feed = Arc::new(Self {
             events: Mutex::default(),
             next: Mutex::default(),
-            changed: watch::Sender::new(0),
-            breaks: watch::Sender::new(0),
+            changed: Board::default(),
+            breaks: Board::default(),
         });
         let mut feeds = locked(&world.feeds);
         feeds.retain(|feed| feed.strong_count() > 0);
@@ -45,24 +44,24 @@ impl Feed {
         let mut next = locked(&self.next);
         *next += 1;
         events.insert((due, *next), event);
-        self.changed.send_modify(|n| *n += 1);
+        self.changed.change(|()| {});
     }
 
     /// The connection breaks; what was on its way is lost.
     pub(crate) fn break_off(&self) {
         locked(&self.events).clear();
-        self.breaks.send_modify(|n| *n += 1);
+        self.breaks.change(|()| {});
     }
 
     /// Hears of the connection's break.
-    pub(crate) fn breaks(&self) -> watch::Receiver<u64> {
-        self.breaks.subscribe()
+    pub(crate) const fn breaks(&self) -> &Board<()> {
+        &self.breaks
     }
 
     /// The next event, when it arrives.
     pub(crate) async fn next(&self) -> EngineEvent {
-        let mut changed = self.changed.subscribe();
         loop {
+            let seen = self.changed.version();
             let first = locked(&self.events).keys().next().copied();
             match first {
                 Some(key) if key.0 <= Instant::now() => {
@@ -73,12 +72,11 @@ impl Feed {
                 Some((due, _)) => {
                     tokio::select! {
                         biased;
-                        _ = changed.changed() => {}
+                        () = self.changed.newer_than(seen) => {}
                         () = tokio::time::sleep_until(due) => {}
                     }
                 }
-                // The sender lives in `self`.
-                None => drop(changed.changed().await),
+                None => self.changed.newer_than(seen).await,
             }
         }
     }

@@ -80,14 +80,16 @@ pub(crate) async fn keep(world: Arc<World>) {
                 world
                     .timeline
                     .say("gateway", || format!("{number} does not start: {why}"));
+                tokio::task::yield_now().await;
+                world.oracle.gateway_gone(&world.store);
                 tokio::time::sleep(world.chance.millis(100, 1_000)).await;
                 continue;
             }
         };
         world.timeline.say("gateway", || format!("{number} serves"));
-        world.gateway.send_replace(Some(Arc::clone(&gateway)));
+        world.gateway.change(|g| *g = Some(Arc::clone(&gateway)));
         gateway.killed().cancelled().await;
-        world.gateway.send_replace(None);
+        world.gateway.change(|g| *g = None);
         world
             .timeline
             .say("gateway", || format!("{number} is gone"));
@@ -145,7 +147,7 @@ async fn begin(world: &Arc<World>, number: u64) -> Result<Arc<Gateway>, String> 
 
 /// Ends the gateway as a service manager does, with or without its runs.
 pub(crate) async fn end(world: &World) {
-    let Some(gateway) = world.gateway.borrow().clone() else {
+    let Some(gateway) = world.serving() else {
         return;
     };
     world

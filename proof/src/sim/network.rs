@@ -71,6 +71,9 @@ impl Network {
         };
         let fate = Fate::draw(&self.world, method, sandbox);
         if fate.way != Way::Through {
+            if let Some(sandbox) = sandbox {
+                self.world.oracle.unanswered(sandbox);
+            }
             self.world
                 .timeline
                 .say("network", || format!("{method:?} {:?}", fate.way));
@@ -262,7 +265,7 @@ impl ComputeDriver for Network {
 
     async fn watch(&self, signals: mpsc::Sender<EngineSignal>) {
         loop {
-            let mut breaks = self.feed.breaks();
+            let unbroken = self.feed.breaks().version();
             self.alive().await;
             match self.engine().info().await {
                 Err(_) => {
@@ -283,7 +286,7 @@ impl ComputeDriver for Network {
                 tokio::select! {
                     biased;
                     () = signals.closed() => return,
-                    _ = breaks.changed() => break "the stream broke",
+                    () = self.feed.breaks().newer_than(unbroken) => break "the stream broke",
                     event = self.feed.next() => {
                         self.alive().await;
                         if signals.send(EngineSignal::Event(event)).await.is_err() {

@@ -69,7 +69,7 @@ async fn whole(seed: u64, planted: Option<Planted>, keep: bool) -> anyhow::Resul
         () = story(&world) => {}
     }
     // What holds the world is the gateway's; the rest ends with the runtime.
-    world.gateway.send_replace(None);
+    world.gateway.change(|g| *g = None);
     Ok(Outcome {
         violations: oracle.violations(),
         steps: oracle.steps(),

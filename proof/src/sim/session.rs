@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use openshell_lifecycle::ports::{MainReport, SessionEvent, SessionHandle, SessionHello};
-use tokio::sync::watch;
+use openshell_lifecycle::simulated::Board;
+use tokio_util::sync::CancellationToken;
 
 use super::gateway::Gateway;
 use super::supervisor::Supervisor;
-use super::workload::Workload;
+use super::workload::{Workload, is_over};
 use super::wrong::Planted;
 
 /// How a session ended.
@@ -25,8 +26,8 @@ pub(crate) struct Handle {
     open: AtomicBool,
     /// A newer session of the same supervisor has taken its place: of its own end nothing is told.
     displaced: AtomicBool,
-    frozen: watch::Sender<Option<bool>>,
-    closed: watch::Sender<bool>,
+    frozen: Board<Option<bool>>,
+    closed: CancellationToken,
 }
 
 impl Handle {
@@ -34,8 +35,8 @@ impl Handle {
         Arc::new(Self {
             open: AtomicBool::new(true),
             displaced: AtomicBool::new(false),
-            frozen: watch::Sender::new(None),
-            closed: watch::Sender::new(false),
+            frozen: Board::new(None),
+            closed: CancellationToken::new(),
         })
     }
 
@@ -48,12 +49,12 @@ impl Handle {
 
 impl SessionHandle for Handle {
     fn freeze(&self, frozen: bool) {
-        self.frozen.send_replace(Some(frozen));
+        self.frozen.change(|f| *f = Some(frozen));
     }
 
     fn close(&self, _reason: &'static str) {
         self.open.store(false, Ordering::Relaxed);
-        self.closed.send_replace(true);
+        self.closed.cancel();
     }
 
     fn is_open(&self) -> bool {
@@ -71,7 +72,7 @@ struct Told {
 /// Opens a session with the gateway that is there, if one is, and keeps it to its end.
 pub(crate) async fn keep(supervisor: &Supervisor, workload: &Arc<Workload>) -> Ended {
     let world = &supervisor.world;
-    let Some(gateway) = world.gateway.borrow().clone() else {
+    let Some(gateway) = world.serving() else {
         return Ended::Refused;
     };
     tokio::time::sleep(world.chance.millis(0, 10)).await;
@@ -153,27 +154,22 @@ impl Drop for Connection<'_> {
     }
 }
 
-async fn has_closed(closed: &mut watch::Receiver<bool>) {
-    // Its sender lives in the handle.
-    drop(closed.wait_for(|closed| *closed).await);
-}
-
 impl Connection<'_> {
     async fn converse(&self, workload: &Arc<Workload>, told: &mut Told) {
-        let mut inside = workload.watch();
-        let mut frozen = self.handle.frozen.subscribe();
-        let mut closed = self.handle.closed.subscribe();
+        let (inside, frozen) = (workload.board(), &self.handle.frozen);
+        let mut ordered = 0;
         loop {
-            inside.mark_unchanged();
+            let seen = inside.version();
             if !self.tell(workload, told).await {
                 return;
             }
             tokio::select! {
                 biased;
                 () = self.gateway.killed().cancelled() => return,
-                () = has_closed(&mut closed) => return,
-                Ok(()) = frozen.changed() => {
-                    let Some(frozen) = *frozen.borrow_and_update() else { continue };
+                () = self.handle.closed.cancelled() => return,
+                () = frozen.newer_than(ordered) => {
+                    ordered = frozen.version();
+                    let Some(frozen) = frozen.get() else { continue };
                     if !frozen && self.supervisor.world.has(Planted::NeverThawed) {
                         continue;
                     }
@@ -181,7 +177,7 @@ impl Connection<'_> {
                     self.supervisor.say(|| if frozen { "freezes" } else { "thaws" }.to_owned());
                     workload.freeze(frozen);
                 }
-                _ = inside.changed() => {}
+                () = inside.newer_than(seen) => {}
             }
         }
     }
@@ -197,19 +193,23 @@ impl Connection<'_> {
                 return false;
             }
         }
-        if let MainReport::Exited(code, at) = now.main
+        let end = match now.main {
+            MainReport::Exited(code, at) => Some(SessionEvent::MainExited(code, at, String::new())),
+            MainReport::Stopped(code, at) => Some(SessionEvent::MainStopped(code, at)),
+            MainReport::NotStarted | MainReport::Running(_) => None,
+        };
+        if let Some(end) = end
             && !told.exited
             && !now.told
         {
             told.exited = true;
-            let event = SessionEvent::MainExited(code, at, String::new());
-            if !self.say(event).await {
+            if !self.say(end).await {
                 return false;
             }
             workload.acknowledge();
         }
         // A workload that has ended with its main has lost its link too, which says nothing new.
-        if now.linked != told.linked && !matches!(now.main, MainReport::Exited(..)) {
+        if now.linked != told.linked && !is_over(&now) {
             told.linked = now.linked;
             return self.say(SessionEvent::Link(now.linked)).await;
         }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::session::{self, Ended};
-use super::workload::{AGAIN, Workload};
+use super::workload::{AGAIN, Workload, is_over};
 use super::world::{World, locked, short};
 
 /// The workload must be there to attach to within this.
@@ -103,8 +103,8 @@ impl Supervisor {
 
     /// The workload of this run, once it is there.
     async fn find(&self) -> Arc<Workload> {
-        let mut started = self.world.workload_started.subscribe();
         loop {
+            let seen = self.world.workload_started.version();
             let found = locked(&self.world.workloads)
                 .values()
                 .find(|w| w.sandbox == self.sandbox && w.generation == Some(self.generation))
@@ -112,8 +112,7 @@ impl Supervisor {
             if let Some(found) = found {
                 return found;
             }
-            // The sender lives in the world.
-            drop(started.changed().await);
+            self.world.workload_started.newer_than(seen).await;
         }
     }
 
@@ -159,12 +158,8 @@ impl Supervisor {
         self.say(|| format!("gives up: {reason}"));
         self.world.oracle.gave_up(self.sandbox, self.generation);
         let telling = async {
-            let mut gateways = self.world.gateway.subscribe();
-            // The sender lives in the world.
-            let Ok(gateway) = gateways.wait_for(Option::is_some).await.map(|g| g.clone()) else {
-                return;
-            };
-            if let Some(gateway) = gateway {
+            self.world.gateway.until(Option::is_some).await;
+            if let Some(gateway) = self.world.serving() {
                 let event = SessionEvent::Failed(reason.to_owned(), message.to_owned());
                 gateway
                     .tell(
@@ -193,16 +188,12 @@ impl Supervisor {
 
 /// The link is lost, and does not come back in time.
 async fn lost(workload: &Workload) {
-    let mut inside = workload.watch();
+    let inside = workload.board();
     loop {
-        // The sender lives in the workload.
-        drop(inside.wait_for(|i| !i.linked && !i.told).await);
-        let back = inside.wait_for(|i| i.linked);
+        inside.until(|i| !i.linked && !i.told).await;
+        let back = inside.until(|i| i.linked);
         if tokio::time::timeout(AGAIN, back).await.is_err() {
-            let over = matches!(
-                workload.inside().main,
-                openshell_lifecycle::ports::MainReport::Exited(..)
-            );
+            let over = is_over(&workload.inside());
             if over {
                 return std::future::pending().await;
             }

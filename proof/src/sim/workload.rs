@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use openshell_core::{ContainerId, Generation, SandboxId, SupervisorInstance};
 use openshell_lifecycle::ports::{Environment as _, MainReport};
-use openshell_lifecycle::simulated::{Happening, HappeningKind};
-use tokio::sync::watch;
+use openshell_lifecycle::simulated::{Board, Happening, HappeningKind};
 use tokio_util::sync::CancellationToken;
 
 use super::world::{World, locked, short};
@@ -42,7 +41,7 @@ pub(crate) struct Workload {
     pub(crate) container: ContainerId,
     /// Of the launch; none if somebody else started it, and so nothing was delivered to it.
     pub(crate) generation: Option<Generation>,
-    inside: watch::Sender<Inside>,
+    inside: Board<Inside>,
     end: CancellationToken,
 }
 
@@ -57,7 +56,7 @@ pub(crate) fn begin(
         sandbox: happening.sandbox,
         container: happening.container.clone(),
         generation,
-        inside: watch::Sender::new(Inside {
+        inside: Board::new(Inside {
             pinned: None,
             linked: false,
             main: MainReport::NotStarted,
@@ -70,7 +69,7 @@ pub(crate) fn begin(
     let stubborn = world.trouble(world.plan.odds.stubborn);
     world.engine.set_stubborn(&workload.container, stubborn);
     locked(&world.workloads).insert(workload.container.clone(), Arc::clone(&workload));
-    world.workload_started.send_modify(|n| *n += 1);
+    world.workload_started.change(|()| {});
     let world = Arc::clone(world);
     // Ends with its container.
     tokio::spawn(async move { end.run_until_cancelled(live(&world, &workload)).await });
@@ -102,17 +101,20 @@ async fn live(world: &World, workload: &Workload) {
     }
 }
 
-fn is_over(inside: &Inside) -> bool {
-    matches!(inside.main, MainReport::Exited(..))
+pub(crate) fn is_over(inside: &Inside) -> bool {
+    matches!(
+        inside.main,
+        MainReport::Exited(..) | MainReport::Stopped(..)
+    )
 }
 
 impl Workload {
     pub(crate) fn inside(&self) -> Inside {
-        *self.inside.borrow()
+        self.inside.get()
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Inside> {
-        self.inside.subscribe()
+    pub(crate) const fn board(&self) -> &Board<Inside> {
+        &self.inside
     }
 
     /// Cancelled when the container does not run any more.
@@ -127,8 +129,7 @@ impl Workload {
     }
 
     async fn settle(&self, condition: impl Fn(&Inside) -> bool) {
-        // The sender lives in `self`.
-        drop(self.watch().wait_for(|i| condition(i)).await);
+        self.inside.until(condition).await;
     }
 
     async fn until(&self, within: Duration, condition: impl Fn(&Inside) -> bool) -> bool {
@@ -140,7 +141,7 @@ impl Workload {
     /// Attaches a supervisor; every other than the first is refused.
     pub(crate) fn attach(&self, instance: SupervisorInstance) -> bool {
         let mut accepted = false;
-        self.inside.send_modify(|i| {
+        self.inside.change(|i| {
             accepted = *i.pinned.get_or_insert(instance) == instance;
             i.linked |= accepted;
             if accepted {
@@ -152,15 +153,15 @@ impl Workload {
     }
 
     pub(crate) fn detach(&self) {
-        self.inside.send_modify(|i| i.linked = false);
+        self.inside.change(|i| i.linked = false);
     }
 
     pub(crate) fn freeze(&self, frozen: bool) {
-        self.inside.send_modify(|i| i.frozen = frozen);
+        self.inside.change(|i| i.frozen = frozen);
     }
 
     pub(crate) fn acknowledge(&self) {
-        self.inside.send_modify(|i| i.told = true);
+        self.inside.change(|i| i.told = true);
     }
 
     /// Starts main unless it was started before in this life.
@@ -169,8 +170,7 @@ impl Workload {
             return;
         }
         let now = world.environment.now();
-        self.inside
-            .send_modify(|i| i.main = MainReport::Running(now));
+        self.inside.change(|i| i.main = MainReport::Running(now));
         world.timeline.say("workload", || {
             format!("{} main starts", short(&self.container))
         });
@@ -193,7 +193,7 @@ impl Workload {
     async fn die(&self, world: &World, lives: Duration, how: u64) {
         tokio::time::sleep(lives).await;
         self.settle(|i| !i.frozen && i.linked).await;
-        if is_over(&self.inside()) {
+        if is_over(&self.inside()) || world.is_calm() {
             return;
         }
         let (code, oom) = match how {
@@ -207,7 +207,7 @@ impl Workload {
             format!("{} main ends with {code}", short(&self.container))
         });
         world.oracle.main_ended(self.sandbox, self.generation, code);
-        self.inside.send_modify(|i| {
+        self.inside.change(|i| {
             i.oom = oom;
             i.main = MainReport::Exited(code, now);
         });
@@ -217,7 +217,7 @@ impl Workload {
     fn end_with(&self, world: &World, otherwise: i32) {
         let inside = self.inside();
         let code = match inside.main {
-            MainReport::Exited(code, _) => code,
+            MainReport::Exited(code, _) | MainReport::Stopped(code, _) => code,
             // It was told to end.
             MainReport::Running(_) => TERMINATED,
             MainReport::NotStarted => otherwise,
@@ -231,9 +231,9 @@ impl Workload {
             && exit.code == TERMINATED
         {
             // A main that is told to end says so before it does; one that is killed does not.
-            self.inside.send_modify(|i| {
+            self.inside.change(|i| {
                 if let MainReport::Running(_) = i.main {
-                    i.main = MainReport::Exited(exit.code, happening.at);
+                    i.main = MainReport::Stopped(exit.code, happening.at);
                 }
             });
         }

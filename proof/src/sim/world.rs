@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use openshell_core::{ContainerId, Incarnation, SandboxId};
 use openshell_lifecycle::driver::{EngineExit, Role};
 use openshell_lifecycle::simulated::{
-    Happening, HappeningKind, Observer, SimulatedDriver, SimulatedEnvironment,
+    Board, Happening, HappeningKind, Observer, SimulatedDriver, SimulatedEnvironment,
 };
 use openshell_store::Store;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::chance::Chance;
@@ -37,13 +36,13 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) oracle: Arc<Oracle>,
     /// The gateway that serves now.
-    pub(crate) gateway: watch::Sender<Option<Arc<Gateway>>>,
+    pub(crate) gateway: Board<Option<Arc<Gateway>>>,
     /// Each gateway's stream of events.
     pub(crate) feeds: Mutex<Vec<Weak<Feed>>>,
     /// Workloads that run, by container.
     pub(crate) workloads: Mutex<BTreeMap<ContainerId, Arc<Workload>>>,
     /// Ticks when a workload starts.
-    pub(crate) workload_started: watch::Sender<u64>,
+    pub(crate) workload_started: Board<()>,
     /// The ends of everything that runs.
     ends: Mutex<BTreeMap<ContainerId, CancellationToken>>,
     /// The last end of each container that a wait was told of.
@@ -78,10 +77,10 @@ impl World {
             engine,
             store,
             oracle,
-            gateway: watch::Sender::new(None),
+            gateway: Board::default(),
             feeds: Mutex::default(),
             workloads: Mutex::default(),
-            workload_started: watch::Sender::new(0),
+            workload_started: Board::default(),
             ends: Mutex::default(),
             ended: Mutex::default(),
             hung: Mutex::default(),
@@ -89,6 +88,11 @@ impl World {
             calm: AtomicBool::new(false),
             fault,
         }
+    }
+
+    /// The gateway that serves now, if one does.
+    pub(crate) fn serving(&self) -> Option<Arc<Gateway>> {
+        self.gateway.get()
     }
 
     pub(crate) fn is_calm(&self) -> bool {

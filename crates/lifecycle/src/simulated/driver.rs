@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use openshell_core::{ContainerId, EngineId, Generation, ImageRef, Incarnation, SandboxId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
+use super::board::Board;
 use super::world::{Call, Fault, Method, Observer, Status, World};
 use crate::driver::{
     ByteStream, ComputeDriver, Containers, DriverError, DriverErrorKind, EngineInfo, EngineSignal,
@@ -24,9 +25,9 @@ const LAUNCHES: usize = 1024;
 pub struct SimulatedDriver {
     environment: Arc<dyn Environment>,
     world: Mutex<World>,
-    changed: watch::Sender<u64>,
+    changed: Board<()>,
     /// Grows when all waits break.
-    breaks: watch::Sender<u64>,
+    breaks: Board<()>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -50,8 +51,8 @@ impl SimulatedDriver {
         Self {
             environment,
             world: Mutex::new(World::new(EngineId("engine-1".to_owned()))),
-            changed: watch::Sender::new(0),
-            breaks: watch::Sender::new(0),
+            changed: Board::default(),
+            breaks: Board::default(),
             observer,
         }
     }
@@ -66,7 +67,7 @@ impl SimulatedDriver {
 
     pub(super) fn tick(&self) {
         let happenings = std::mem::take(&mut self.world().happenings);
-        self.changed.send_modify(|n| *n += 1);
+        self.changed.change(|()| {});
         if let Some(observer) = &self.observer {
             for happening in &happenings {
                 observer.happened(happening);
@@ -156,7 +157,7 @@ impl SimulatedDriver {
 
     /// All waits in flight break, as they do when a daemon goes.
     pub fn break_waits(&self) {
-        self.breaks.send_modify(|n| *n += 1);
+        self.breaks.change(|()| {});
     }
 
     /// The event stream tells something.
@@ -399,14 +400,14 @@ impl ComputeDriver for SimulatedDriver {
     }
 
     async fn wait(&self, incarnation: &Incarnation) -> WaitOutcome {
-        let mut changed = self.changed.subscribe();
-        let mut breaks = self.breaks.subscribe();
+        let unbroken = self.breaks.version();
         let sandbox = self.sandbox_of(&incarnation.container);
         match self.enter(Method::Wait, sandbox).await {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => return WaitOutcome::Lost(error.message),
         }
         loop {
+            let seen = self.changed.version();
             let sighting = self.world().sighting(&incarnation.container);
             match sighting {
                 Sighting::Running(seen) if seen == *incarnation => {}
@@ -417,8 +418,8 @@ impl ComputeDriver for SimulatedDriver {
             }
             tokio::select! {
                 biased;
-                _ = breaks.changed() => return WaitOutcome::Lost("the connection broke".to_owned()),
-                _ = changed.changed() => {}
+                () = self.breaks.newer_than(unbroken) => return WaitOutcome::Lost("the connection broke".to_owned()),
+                () = self.changed.newer_than(seen) => {}
             }
         }
     }

@@ -63,7 +63,7 @@ async fn adopted(world: &Arc<World>) -> bool {
         .filter(|record| record.life.phase == Phase::Ready)
         .map(|record| (record.meta.id, record.life.generation))
         .collect();
-    if let Some(gateway) = world.gateway.borrow().as_ref() {
+    if let Some(gateway) = world.serving() {
         gateway.fence.kill();
     }
     // The next one is there when it says so.
@@ -105,10 +105,11 @@ async fn all(world: &Arc<World>, ask: Ask, when: &str) -> bool {
 }
 
 async fn serving(world: &World) -> Option<Arc<crate::sim::gateway::Gateway>> {
-    let mut gateways = world.gateway.subscribe();
-    let serving = gateways.wait_for(Option::is_some);
-    let found = tokio::time::timeout(Duration::from_secs(60), serving).await;
-    found.ok()?.ok()?.clone()
+    let serving = world.gateway.until(Option::is_some);
+    tokio::time::timeout(Duration::from_secs(60), serving)
+        .await
+        .ok()?;
+    world.serving()
 }
 
 async fn settled(world: &World, when: &str) -> bool {
@@ -249,8 +250,7 @@ fn nothing_left(world: &World) {
 impl Oracle {
     /// Something that has not come to rest yet.
     fn unsettled(&self, world: &World) -> Option<(Option<SandboxId>, String)> {
-        let gateway = world.gateway.borrow();
-        let Some(gateway) = gateway.as_ref() else {
+        let Some(gateway) = world.serving() else {
             return Some((None, "no gateway serves".to_owned()));
         };
         for id in self.sandboxes() {

@@ -363,7 +363,7 @@ impl Case<'_> {
         let ended = ended || run.given_up;
         let away = run.broke.is_some_and(|at| at.elapsed() >= AWAY);
         let excused = match self.new.phase {
-            Phase::Unknown => run.disturbed,
+            Phase::Unknown => run.disturbed || run.unanswered,
             Phase::Provisioning => ended || run.broke.is_some() || run.unwatched,
             _ => ended || away,
         };

@@ -32,6 +32,8 @@ pub(in crate::sim) struct RunTruth {
     pub(super) given_up: bool,
     /// The gateway was away.
     pub(super) unwatched: bool,
+    /// The engine did not answer, or said no.
+    pub(super) unanswered: bool,
     /// The engine was away.
     pub(super) disturbed: bool,
     /// Its workload's container was started by somebody else.
@@ -180,6 +182,15 @@ impl Oracle {
     /// A supervisor gives its run up.
     pub(crate) fn gave_up(&self, sandbox: SandboxId, generation: Generation) {
         self.note(sandbox, generation, |run| run.given_up = true);
+    }
+
+    /// The engine does not answer a call for a sandbox, or not as it should.
+    pub(crate) fn unanswered(&self, sandbox: SandboxId) {
+        if let Some(truth) = locked(&self.known).truths.get_mut(&sandbox) {
+            for run in truth.runs.values_mut() {
+                run.unanswered = true;
+            }
+        }
     }
 
     fn note(&self, sandbox: SandboxId, generation: Generation, note: impl FnOnce(&mut RunTruth)) {
