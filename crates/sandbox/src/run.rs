@@ -153,9 +153,10 @@ async fn finish(
         }
         Ending::Stop(order) => {
             locked(&runtime.session).terminal = true;
+            runtime.main.tell_to_end();
             stop(runtime, order.grace).await;
             if let Some(exit) = runtime.main.exit() {
-                runtime.control.report_exit(Exit { told: true, ..exit });
+                runtime.control.report_exit(exit);
             }
             let _gone = order.done.send(());
             let told = runtime.control.exit_acknowledged();

@@ -131,8 +131,10 @@ pub(super) fn on_event(turn: &mut Turn<'_>, event: &EngineEvent) {
 
 /// Somebody may have started what rests; or this is the late word of the last run's own start.
 fn started_at_rest(turn: &mut Turn<'_>, event: &EngineEvent) {
-    let last = turn.s.record.life.last_exit.as_ref();
-    if last.is_some_and(|last| event.time <= last.at) {
+    let life = &turn.s.record.life;
+    let last = life.last_exit.as_ref();
+    // Of what is held every word is looked into, whatever the clock says.
+    if life.hold.is_none() && last.is_some_and(|last| event.time <= last.at) {
         turn.say(Verdict::Stale, "that run is over");
         return;
     }

@@ -42,6 +42,8 @@ pub(crate) struct MainProcess {
     spec: Mutex<Option<ProcessSpec>>,
     /// Whoever had the sandbox made comes to watch.
     awaited: AtomicBool,
+    /// Everything here was told to end, while it ran.
+    told: AtomicBool,
     output: Ring,
     /// Its input, taken by whoever holds it.
     input: Mutex<Input>,
@@ -60,6 +62,7 @@ impl MainProcess {
             state: watch::Sender::new(State::NotStarted),
             spec: Mutex::default(),
             awaited: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             output: Ring::new(CAPACITY),
             input: Mutex::default(),
         }
@@ -104,6 +107,11 @@ impl MainProcess {
             State::Running(running) => Some((running.pid, terminal)),
             _ => None,
         }
+    }
+
+    /// Everything here is told to end: if it runs, its end is not of its own choice.
+    pub(crate) fn tell_to_end(&self) {
+        self.told.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the first watcher, if one was announced and has not come, within a bound: whoever has a sandbox
@@ -232,7 +240,10 @@ async fn launch(runtime: &Arc<Runtime>, spec: &ProcessSpec) {
             ("signal", ended.signal.to_string()),
         ];
         runtime.control.log("info", "main", text, &fields);
-        main.state.send_replace(State::Exited(process::exit(ended)));
+        let told = main.told.load(Ordering::Relaxed);
+        let exit = process::exit(ended);
+        main.state
+            .send_replace(State::Exited(Exit { told, ..exit }));
     }
 }
 

@@ -50,7 +50,8 @@ async fn a_main_that_obeys_is_gone_at_once_with_its_own_status() {
         .unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2));
     assert_eq!(sandbox.exit_code().await, 5);
-    assert_eq!(link.heard.lock().unwrap().exit.as_ref().unwrap().code, 5);
+    let exit = link.heard.lock().unwrap().exit.clone().unwrap();
+    assert_eq!((exit.code, exit.told), (5, true));
 }
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn the_end_of_main_is_reported_and_ends_the_rest() {
     assert_eq!(sandbox.exit_code().await, 42);
     assert!(begun.elapsed() < Duration::from_secs(15));
     let exit = link.heard.lock().unwrap().exit.clone().unwrap();
-    assert_eq!((exit.code, exit.signal), (42, 0));
+    assert_eq!((exit.code, exit.signal, exit.told), (42, 0, false));
 }
 
 #[tokio::test]
