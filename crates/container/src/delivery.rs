@@ -20,21 +20,24 @@ pub const SUPERVISOR: UserIds = UserIds {
     gid: SUPERVISOR_UID,
 };
 
-/// Files that a workload lacks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a workload lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// The workload's user.
-    pub user: UserIds,
-    /// The workspace is new, and is to belong to that user.
-    pub new_workspace: bool,
+    /// The workspace is to belong to this user.
+    pub workspace_of: Option<UserIds>,
+    /// The sandbox runtime.
+    pub runtime: bool,
 }
 
-/// Files for the workload: the runtime, and (with a new workspace) the workspace itself, so that it belongs to the
-/// workload's user. The directory of the link socket is the supervisor's, and comes with its image.
+/// What the workload lacks, as an archive. The directory of the link socket is the supervisor's, and comes with its
+/// image.
 pub fn workload(runtime: &Binary, delivery: Delivery) -> Result<ByteStream, DriverError> {
     let mut head = Writer::default();
-    if delivery.new_workspace {
-        head.directory(relative(WORKSPACE), 0o755, delivery.user)?;
+    if let Some(user) = delivery.workspace_of {
+        head.directory(relative(WORKSPACE), 0o755, user)?;
+    }
+    if !delivery.runtime {
+        return Ok(Box::pin(stream::iter([Ok(head.finish())])));
     }
     head.directory(parent(RUNTIME_BINARY), 0o755, ROOT)?
         .header_at(
@@ -69,7 +72,7 @@ pub(crate) fn relative(path: &str) -> &str {
     path.trim_start_matches('/')
 }
 
-fn parent(path: &str) -> &str {
+pub(crate) fn parent(path: &str) -> &str {
     let path = relative(path);
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

@@ -19,14 +19,16 @@ use crate::binary::Binary;
 use crate::cleanup::recognise;
 use crate::config::ContainerConfig;
 use crate::delivered::Delivered;
+use crate::delivery::Delivery;
 use crate::engine::{ContainerFacts, ContainerStatus, Engine, EngineError, EngineErrorKind};
 use crate::identity::UserIds;
-use crate::images::Users;
+use crate::images::Images;
 use crate::inputs::Inputs;
 use crate::labels::of_namespace;
 use crate::ownership::owned_by;
 use crate::prepare::missing;
-use crate::supervisor_image::SupervisorImage;
+use crate::saved_image::SavedImage;
+use crate::supervisor_image::supervisor_image;
 
 /// How long a container may be on its way between two states, and how often that is looked at.
 const TRANSITION: Duration = Duration::from_secs(10);
@@ -39,8 +41,8 @@ pub struct ContainerDriver<E: Engine> {
     pub(crate) engine: E,
     pub(crate) config: ContainerConfig,
     pub(crate) runtime: Binary,
-    pub(crate) supervisor: SupervisorImage,
-    pub(crate) users: Users,
+    pub(crate) supervisor: SavedImage,
+    pub(crate) images: Images,
     pub(crate) inputs: Inputs<E::Input>,
     pub(crate) delivered: Delivered,
     reported: Mutex<BTreeSet<ContainerId>>,
@@ -51,13 +53,14 @@ impl<E: Engine> ContainerDriver<E> {
     pub fn new(engine: E, config: ContainerConfig) -> Result<Self, DriverError> {
         config.validate()?;
         let runtime = Binary::open(&config.sandbox_binary)?;
-        let supervisor = SupervisorImage::new(Binary::open(&config.supervisor_binary)?)?;
+        let supervisor =
+            supervisor_image(Binary::open(&config.supervisor_binary)?, runtime.clone())?;
         Ok(Self {
             engine,
             config,
             runtime,
             supervisor,
-            users: Users::default(),
+            images: Images::default(),
             inputs: Inputs::default(),
             delivered: Delivered::default(),
             reported: Mutex::default(),
@@ -217,10 +220,14 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
                 ),
             ));
         };
-        // The supervisor starts while the workload's files are on their way.
+        // The supervisor starts while the runtime is on its way.
         let workload = async {
-            if let Some(delivery) = pending.delivery {
-                self.deliver(&run.workload, delivery).await?;
+            if pending.runtime {
+                let runtime = Delivery {
+                    runtime: true,
+                    ..Delivery::default()
+                };
+                self.deliver(&run.workload, runtime).await?;
             }
             self.start(&run.workload, "the workload's container").await
         };

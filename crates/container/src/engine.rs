@@ -208,6 +208,9 @@ pub type PullStream = Pin<Box<dyn Stream<Item = Result<PullMessage, EngineError>
 pub trait Engine: Send + Sync + 'static {
     /// `docker` or `podman`.
     const NAME: &'static str;
+    /// Whether a new volume gets what the image has at its mount point, and the owner of that, when a container is
+    /// made, rather than when it is first started.
+    const FILLS_VOLUMES: bool;
     /// Holds a container's standard input until it has been started.
     type Input: Send + 'static;
 

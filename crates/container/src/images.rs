@@ -5,36 +5,47 @@ use std::io::Read;
 use std::sync::Mutex;
 
 use futures_util::TryStreamExt;
-use openshell_core::{ImageRef, SandboxId};
+use futures_util::future::join;
+use openshell_core::bootstrap::WORKSPACE;
+use openshell_core::{ContainerId, ImageRef, SandboxId};
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind, Progress};
 
 use crate::config::ImagePullPolicy;
 use crate::driver::ContainerDriver;
 use crate::engine::{Engine, ImageFacts};
 use crate::identity::{ImageUser, UserIds, image_user, resolve};
+use crate::plan::Workspace;
 use crate::pull::pull;
 use crate::reference::Reference;
+use crate::saved_image::SavedImage;
 
 /// The most that is read of an image's `/etc/passwd` or `/etc/group`.
 const MAX_USER_FILE: usize = 1 << 20;
-/// Images whose user is remembered.
+/// Images whose content is remembered.
 const MAX_REMEMBERED: usize = 256;
 
-/// The user of each image that was looked into; an image id never changes its meaning.
-#[derive(Default)]
-pub(crate) struct Users(Mutex<BTreeMap<String, UserIds>>);
+/// What an image has for a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Content {
+    user: UserIds,
+    workspace: Workspace,
+}
 
-impl Users {
-    fn get(&self, image_id: &str) -> Option<UserIds> {
+/// The content of each image that was looked into; an image id never changes its meaning.
+#[derive(Default)]
+pub(crate) struct Images(Mutex<BTreeMap<String, Content>>);
+
+impl Images {
+    fn get(&self, image_id: &str) -> Option<Content> {
         self.0.lock().ok()?.get(image_id).copied()
     }
 
-    fn put(&self, image_id: &str, user: UserIds) {
+    fn put(&self, image_id: &str, content: Content) {
         if let Ok(mut known) = self.0.lock() {
             if known.len() >= MAX_REMEMBERED {
                 known.clear();
             }
-            known.insert(image_id.to_owned(), user);
+            known.insert(image_id.to_owned(), content);
         }
     }
 }
@@ -46,6 +57,8 @@ pub(crate) struct Settled {
     pub(crate) id: String,
     /// Whom the workload runs as.
     pub(crate) user: UserIds,
+    /// What its workspace begins with.
+    pub(crate) workspace: Workspace,
 }
 
 impl<E: Engine> ContainerDriver<E> {
@@ -135,68 +148,86 @@ impl<E: Engine> ContainerDriver<E> {
                 ),
             ));
         }
-        let user = match image_user(&facts.user) {
-            ImageUser::Known(user) => user,
-            ImageUser::NeedsFiles { user, group } => match self.users.get(&facts.id) {
-                Some(known) => known,
-                None => {
-                    let found = self
-                        .user_by_files(sandbox, facts, image, &user, group.as_deref())
-                        .await?;
-                    self.users.put(&facts.id, found);
-                    found
-                }
-            },
+        let content = match self.images.get(&facts.id) {
+            Some(known) => known,
+            None => {
+                let found = self.look_into(sandbox, image, facts).await?;
+                self.images.put(&facts.id, found);
+                found
+            }
         };
         Ok(Settled {
             id: facts.id.clone(),
-            user,
+            user: content.user,
+            workspace: content.workspace,
         })
     }
 
-    /// Reads the image's user files out of a container that is never started.
-    async fn user_by_files(
+    /// Reads what an image has out of a container that is never started, where the image's description does not
+    /// say enough.
+    async fn look_into(
         &self,
         sandbox: SandboxId,
-        facts: &ImageFacts,
         image: &str,
-        user: &str,
-        group: Option<&str>,
-    ) -> Result<UserIds, DriverError> {
-        let doing = || format!("looking up the user of image {image}");
-        let plan = crate::plan::probe(
-            &self.config.namespace,
-            sandbox,
-            &facts.id,
-            &uuid::Uuid::new_v4().simple().to_string(),
-        );
+        facts: &ImageFacts,
+    ) -> Result<Content, DriverError> {
+        let named = match image_user(&facts.user) {
+            // Who owns a new workspace is settled by us where the engine does not do it.
+            ImageUser::Known(user) if !E::FILLS_VOLUMES => {
+                return Ok(Content {
+                    user,
+                    workspace: Workspace::FromImage,
+                });
+            }
+            named => named,
+        };
+        let doing = || format!("looking into image {image}");
+        let plan = crate::plan::probe(&self.config.namespace, sandbox, &facts.id, &unique());
         let probe = self
             .engine
             .create_container(&plan)
             .await
             .map_err(|e| e.doing(doing()))?;
-        let (passwd, groups) = futures_util::future::join(
-            self.small_file(&probe, "/etc/passwd"),
-            self.small_file(&probe, "/etc/group"),
+        let (user, workspace) = join(
+            self.user_by_files(&probe, image, named),
+            self.engine.stat(&probe, WORKSPACE),
         )
         .await;
         let removed = self.engine.remove_container(&probe).await;
-        let found = resolve(user, group, &passwd?, &groups?).map_err(|why| {
+        let user = user?;
+        let workspace = match workspace.map_err(|e| e.doing(doing()))? {
+            Some(_) => Workspace::FromImage,
+            None => Workspace::Empty,
+        };
+        removed.map_err(|e| e.doing(doing()))?;
+        Ok(Content { user, workspace })
+    }
+
+    async fn user_by_files(
+        &self,
+        probe: &ContainerId,
+        image: &str,
+        named: ImageUser,
+    ) -> Result<UserIds, DriverError> {
+        let (user, group) = match named {
+            ImageUser::Known(user) => return Ok(user),
+            ImageUser::NeedsFiles { user, group } => (user, group),
+        };
+        let (passwd, groups) = join(
+            self.small_file(probe, "/etc/passwd"),
+            self.small_file(probe, "/etc/group"),
+        )
+        .await;
+        resolve(&user, group.as_deref(), &passwd?, &groups?).map_err(|why| {
             DriverError::new(
                 DriverErrorKind::ImageUnusable,
                 format!("image {image} cannot be run: {why}"),
             )
-        })?;
-        removed.map_err(|e| e.doing(doing()))?;
-        Ok(found)
+        })
     }
 
     /// A small text file of a container; empty if there is none.
-    async fn small_file(
-        &self,
-        container: &openshell_core::ContainerId,
-        path: &str,
-    ) -> Result<String, DriverError> {
+    async fn small_file(&self, container: &ContainerId, path: &str) -> Result<String, DriverError> {
         let mut archive = match self.engine.get_archive(container, path).await {
             Ok(archive) => archive,
             Err(e) if e.kind == crate::engine::EngineErrorKind::NotFound => {
@@ -240,16 +271,22 @@ impl<E: Engine> ContainerDriver<E> {
             .await
             .map_err(|e| e.doing("looking for the supervisor's image"))?;
         if present.is_none() {
-            tracing::info!(image = tag, "loading the supervisor's image");
-            self.load_supervisor_image().await?;
+            self.load_image(&self.supervisor).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn load_supervisor_image(&self) -> Result<(), DriverError> {
+    pub(crate) async fn load_image(&self, image: &SavedImage) -> Result<(), DriverError> {
+        let tag = image.tag();
+        tracing::info!(image = tag, "loading an image of ours");
         self.engine
-            .load_image(self.supervisor.archive()?)
+            .load_image(image.archive()?)
             .await
-            .map_err(|e| e.doing("loading the supervisor's image into the engine"))
+            .map_err(|e| e.doing(format!("loading image {tag} into the engine")))
     }
+}
+
+/// Tells one probe from another.
+pub(crate) fn unique() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }

@@ -1,12 +1,10 @@
 //! What a prepared run still needs when it is launched: the open ends of its bootstraps, which its halves then read,
-//! and files that its workload does not hold yet.
+//! and whether its workload lacks the runtime.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use openshell_core::ContainerId;
-
-use crate::delivery::Delivery;
 
 /// Runs that may be prepared and not launched at one time; beyond it the oldest ids give way.
 const MAX_PENDING: usize = 4096;
@@ -17,8 +15,8 @@ pub(crate) struct Pending<I> {
     pub(crate) workload: I,
     /// The open end of the supervisor's.
     pub(crate) supervisor: I,
-    /// Files for the workload, if it lacks any.
-    pub(crate) delivery: Option<Delivery>,
+    /// The workload lacks the sandbox runtime.
+    pub(crate) runtime: bool,
 }
 
 /// Prepared runs, by the supervisor's container, which is new in every run.

@@ -21,8 +21,10 @@ pub mod plan;
 mod prepare;
 pub mod pull;
 pub mod reference;
+mod saved_image;
 pub mod supervisor_image;
 mod watch;
+pub mod workspace_image;
 
 pub use auth::{Credentials, RegistryAuth};
 pub use config::{ContainerConfig, ImagePullPolicy};

@@ -98,15 +98,33 @@ fn link_mount(identity: &Identity, copy_image_content: bool) -> Mount {
     }
 }
 
+fn workspace_mount(identity: &Identity, copy_image_content: bool) -> Mount {
+    Mount {
+        volume: identity.workspace_volume(),
+        target: WORKSPACE.to_owned(),
+        copy_image_content,
+        labels: identity.labels(Role::Workload),
+    }
+}
+
+/// What a new workspace begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Workspace {
+    /// Nothing: the image has no such directory.
+    Empty,
+    /// What the image has there.
+    FromImage,
+}
+
 /// The workload's container.
 pub fn workload(
     identity: &Identity,
     image_id: &str,
     user: UserIds,
+    workspace: Workspace,
     resources: &Resources,
     default_pids: u32,
 ) -> ContainerPlan {
-    let labels = identity.labels(Role::Workload);
     ContainerPlan {
         name: identity.workload_name(),
         image: image_id.to_owned(),
@@ -115,7 +133,7 @@ pub fn workload(
         input: true,
         working_directory: WORKSPACE.to_owned(),
         hostname: Some(identity.name.to_string()),
-        labels: labels.clone(),
+        labels: identity.labels(Role::Workload),
         network: Network::None,
         name_servers: vec!["127.0.0.53".to_owned()],
         sysctls: BTreeMap::from([(
@@ -125,12 +143,7 @@ pub fn workload(
         mounts: vec![
             // A user's image must not be able to put anything there.
             link_mount(identity, false),
-            Mount {
-                volume: identity.workspace_volume(),
-                target: WORKSPACE.to_owned(),
-                copy_image_content: true,
-                labels,
-            },
+            workspace_mount(identity, workspace == Workspace::FromImage),
         ],
         read_only_root: false,
         cpu_millis: resources.cpu.map(|cpu| cpu.0),
@@ -172,7 +185,8 @@ pub fn supervisor(
     }
 }
 
-/// A container that is made only to read an image's files, and is never started.
+/// A container that is made for what the engine does while it makes one, or to read an image's files; it is never
+/// started.
 pub fn probe(namespace: &str, sandbox: SandboxId, image_id: &str, unique: &str) -> ContainerPlan {
     ContainerPlan {
         name: probe_name(namespace, sandbox, unique),
@@ -192,6 +206,14 @@ pub fn probe(namespace: &str, sandbox: SandboxId, image_id: &str, unique: &str) 
         memory_bytes: None,
         pids: 1,
         log_bytes: LOG_BYTES,
+    }
+}
+
+/// A probe by which a new workspace volume gets the owner that the image of an empty workspace has.
+pub fn seed(identity: &Identity, image: &str, unique: &str) -> ContainerPlan {
+    ContainerPlan {
+        mounts: vec![workspace_mount(identity, true)],
+        ..probe(&identity.namespace, identity.sandbox, image, unique)
     }
 }
 

@@ -15,22 +15,25 @@ use crate::delivery::{self, Delivery};
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
 use crate::identity::UserIds;
+use crate::images::{Settled, unique};
 use crate::inputs::Pending;
 use crate::labels::{Claim, Identity, Part};
-use crate::plan::{self, ContainerPlan};
+use crate::plan::{self, ContainerPlan, Workspace};
+use crate::saved_image::SavedImage;
+use crate::workspace_image::workspace_image;
 
 /// The workload's side, before anything is made.
 enum Ground {
     /// The container of earlier runs.
     Kept(ContainerId, UserIds),
     /// None yet: the image that it is to be made from.
-    New(String, UserIds),
+    New(Settled),
 }
 
 impl Ground {
     const fn user(&self) -> UserIds {
         match self {
-            Self::Kept(_, user) | Self::New(_, user) => *user,
+            Self::Kept(_, user) | Self::New(Settled { user, .. }) => *user,
         }
     }
 }
@@ -111,20 +114,22 @@ impl<E: Engine> ContainerDriver<E> {
         )
         .await;
         let ground = ground?;
-        let new_workspace = volumes?;
+        let new_link = volumes?;
         cleared?;
-        // Not a try_join: a create in flight must not be forgotten because the other one failed.
-        let (workload, supervisor) = join(
-            self.make_workload(&identity, run, &ground, new_workspace),
+        // Not a try_join: a create in flight must not be forgotten because another one failed.
+        let (workload, supervisor, seeded) = join3(
+            self.make_workload(&identity, run, &ground),
             self.make_supervisor(&identity, run, ground.user()),
+            self.seed_workspace(&identity, &ground),
         )
         .await;
-        let (workload, workload_input, delivery) = workload?;
+        let (workload, workload_input) = workload?;
         let (supervisor, supervisor_input) = supervisor?;
+        seeded?;
         let pending = Pending {
             workload: workload_input,
             supervisor: supervisor_input,
-            delivery,
+            runtime: self.lacks_runtime(&workload, &ground, new_link).await?,
         };
         self.inputs.put(&supervisor, pending);
         Ok((workload, supervisor))
@@ -139,7 +144,7 @@ impl<E: Engine> ContainerDriver<E> {
                 .as_ref()
                 .unwrap_or(&self.config.default_image);
             let settled = self.present_image(run.sandbox, image).await?;
-            return Ok(Ground::New(settled.id, settled.user));
+            return Ok(Ground::New(settled));
         };
         let facts = self
             .engine
@@ -169,8 +174,8 @@ impl<E: Engine> ContainerDriver<E> {
         Ok(Ground::Kept(id.clone(), user))
     }
 
-    /// Makes the two volumes of a new workload; says whether the workspace is new. One that exists is taken only
-    /// if it is ours: files of a sandbox whose container was lost are kept.
+    /// Makes the two volumes of a new workload; says whether the link's is new. One that exists is taken only if it
+    /// is ours: files of a sandbox whose container was lost are kept.
     async fn ensure_volumes(
         &self,
         identity: &Identity,
@@ -185,8 +190,8 @@ impl<E: Engine> ContainerDriver<E> {
             self.ensure_volume(identity, identity.workspace_volume(), new_volumes),
         )
         .await;
-        link?;
-        workspace
+        workspace?;
+        link
     }
 
     async fn ensure_volume(
@@ -231,32 +236,66 @@ impl<E: Engine> ContainerDriver<E> {
         identity: &Identity,
         run: &RunRequest,
         ground: &Ground,
-        new_workspace: bool,
-    ) -> Result<(ContainerId, E::Input, Option<Delivery>), DriverError> {
+    ) -> Result<(ContainerId, E::Input), DriverError> {
         let id = match ground {
             Ground::Kept(id, _) => id.clone(),
-            Ground::New(image, user) => {
-                let plan = plan::workload(
-                    identity,
-                    image,
-                    *user,
-                    &run.spec.resources,
-                    self.config.pids_limit,
-                );
-                self.create(&plan, "the workload's container").await?
-            }
+            Ground::New(image) => self.create_workload(identity, run, image).await?,
         };
-        let new = matches!(ground, Ground::New(..));
-        let delivery = (new || !self.has_runtime(&id).await?).then(|| Delivery {
-            user: ground.user(),
-            new_workspace,
-        });
         let mut bootstrap = run.sandbox_bootstrap.clone();
         bootstrap.supervisor_uid = SUPERVISOR_UID;
         let input = self
             .hand_over(&id, delivery::bootstrap(&bootstrap)?)
             .await?;
-        Ok((id, input, delivery))
+        Ok((id, input))
+    }
+
+    async fn create_workload(
+        &self,
+        identity: &Identity,
+        run: &RunRequest,
+        image: &Settled,
+    ) -> Result<ContainerId, DriverError> {
+        let plan = plan::workload(
+            identity,
+            &image.id,
+            image.user,
+            image.workspace,
+            &run.spec.resources,
+            self.config.pids_limit,
+        );
+        let id = self.create(&plan, "the workload's container").await?;
+        if image.workspace == Workspace::FromImage {
+            // It has the image's files, and the image's owner. Done before the container is recorded, so that one
+            // that is recorded never lacks it.
+            let owner = Delivery {
+                workspace_of: Some(image.user),
+                runtime: false,
+            };
+            self.deliver(&id, owner).await?;
+        }
+        Ok(id)
+    }
+
+    /// Gives an empty workspace to the workload's user. The engine does so as it makes a container, if the volume
+    /// is empty; a workspace with files in it has its owner already.
+    async fn seed_workspace(
+        &self,
+        identity: &Identity,
+        ground: &Ground,
+    ) -> Result<(), DriverError> {
+        let Ground::New(Settled {
+            user,
+            workspace: Workspace::Empty,
+            ..
+        }) = ground
+        else {
+            return Ok(());
+        };
+        let image = workspace_image(self.runtime.architecture(), *user)?;
+        let plan = plan::seed(identity, image.tag(), &unique());
+        let what = "the container that seeds the workspace";
+        let seed = self.create_from_ours(&plan, &image, what).await?;
+        self.remove_container(&seed).await
     }
 
     /// Delivers what a workload lacks.
@@ -273,13 +312,31 @@ impl<E: Engine> ContainerDriver<E> {
                 if e.kind == EngineErrorKind::NotFound {
                     return missing(id);
                 }
-                e.doing("delivering the sandbox runtime")
+                e.doing("delivering the sandbox's files")
             })?;
-        self.delivered.insert(id);
+        if delivery.runtime {
+            self.delivered.insert(id);
+        }
         Ok(())
     }
 
-    /// Whether a kept container holds the very runtime that we would deliver. Nobody inside can write there.
+    /// Whether the runtime has to be delivered: a new link volume is filled from the supervisor's image.
+    async fn lacks_runtime(
+        &self,
+        id: &ContainerId,
+        ground: &Ground,
+        new_link: bool,
+    ) -> Result<bool, DriverError> {
+        match ground {
+            Ground::New(_) if new_link && E::FILLS_VOLUMES => {
+                self.delivered.insert(id);
+                Ok(false)
+            }
+            _ => Ok(!self.has_runtime(id).await?),
+        }
+    }
+
+    /// Whether a container holds the very runtime that we would deliver. Nobody inside can write there.
     async fn has_runtime(&self, id: &ContainerId) -> Result<bool, DriverError> {
         if self.delivered.holds(id) {
             return Ok(true);
@@ -322,7 +379,6 @@ impl<E: Engine> ContainerDriver<E> {
         })
     }
 
-    /// Our image may have been pruned since it was last seen: then it is simply loaded again.
     async fn create_supervisor(
         &self,
         identity: &Identity,
@@ -334,12 +390,23 @@ impl<E: Engine> ContainerDriver<E> {
             self.supervisor.tag(),
             self.config.supervisor_network.clone(),
         );
-        match self.engine.create_container(&plan).await {
+        self.create_from_ours(&plan, &self.supervisor, "the supervisor's container")
+            .await
+    }
+
+    /// From an image that we make: it is loaded if the engine does not hold it (any more).
+    async fn create_from_ours(
+        &self,
+        plan: &ContainerPlan,
+        image: &SavedImage,
+        what: &str,
+    ) -> Result<ContainerId, DriverError> {
+        match self.engine.create_container(plan).await {
             Err(e) if e.kind == EngineErrorKind::NotFound => {
-                self.load_supervisor_image().await?;
-                self.create(&plan, "the supervisor's container").await
+                self.load_image(image).await?;
+                self.create(plan, what).await
             }
-            Err(e) => Err(creating(e, &plan, "the supervisor's container", E::NAME)),
+            Err(e) => Err(creating(e, plan, what, E::NAME)),
             Ok(id) => Ok(id),
         }
     }

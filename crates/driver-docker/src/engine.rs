@@ -98,6 +98,7 @@ fn body(tar: ByteStream) -> impl futures_util::Stream<Item = Result<Bytes, std::
 
 impl Engine for DockerEngine {
     const NAME: &'static str = "docker";
+    const FILLS_VOLUMES: bool = true;
     type Input = AttachContainerResults;
 
     async fn facts(&self) -> Result<EngineFacts, EngineError> {

@@ -89,6 +89,25 @@ fn an_image_that_wants_root_runs_as_an_ordinary_user() {
 }
 
 #[test]
+fn a_workspace_begins_with_what_the_image_has_there_and_is_the_users() {
+    make_image(&Recipe {
+        files: &[("sandbox/given", b"by the image", 0o644)],
+        ..Recipe::usual("openshell-dev/workspace:1")
+    });
+    let world = World::new("workspace");
+    world.create("box", &["--from", "openshell-dev/workspace:1"], IDLE);
+    assert_eq!(
+        world.said(
+            "box",
+            "cat /sandbox/given; echo; touch /sandbox/mine && echo ok"
+        ),
+        "by the image\nok"
+    );
+    world.delete("box");
+    world.nothing_is_left();
+}
+
+#[test]
 fn an_image_of_another_architecture_is_refused_with_the_way_out() {
     make_image(&Recipe::usual("openshell-dev/s390x:1"));
     let engine = format!("unix://{}", engine_socket().display());

@@ -51,7 +51,8 @@ fn remove_images(place: &Place, before: &Census) -> Result<()> {
     let now = Census::of_engine(&place.engine_host)?;
     let new = now.images.difference(&before.images);
     let tags = new.filter_map(|image| image.split(' ').nth(1));
-    let ours = tags.filter(|tag| *tag == IMAGE || tag.starts_with("openshell-supervisor:"));
+    let made = ["openshell-supervisor:", "openshell-workspace:"];
+    let ours = tags.filter(|tag| *tag == IMAGE || made.iter().any(|made| tag.starts_with(made)));
     for tag in ours {
         run::run(docker().args(["image", "rm", tag]))?;
     }

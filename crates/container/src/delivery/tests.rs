@@ -25,21 +25,15 @@ pub(crate) async fn collect(mut stream: ByteStream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_runtime_belongs_to_root_the_link_to_the_supervisor_the_workspace_to_the_user() {
+async fn the_runtime_belongs_to_root_and_the_workspace_to_the_user() {
     let (_file, binary) = binary();
     let user = UserIds { uid: 5, gid: 6 };
-    for new in [true, false] {
-        let archive = collect(
-            workload(
-                &binary,
-                Delivery {
-                    user,
-                    new_workspace: new,
-                },
-            )
-            .unwrap(),
-        )
-        .await;
+    for (workspace, runtime) in [(true, true), (false, true), (true, false)] {
+        let delivery = Delivery {
+            workspace_of: workspace.then_some(user),
+            runtime,
+        };
+        let archive = collect(workload(&binary, delivery).unwrap()).await;
         let mut archive = tar::Archive::new(archive.as_slice());
         let members: Vec<_> = archive
             .entries()
@@ -66,9 +60,13 @@ async fn the_runtime_belongs_to_root_the_link_to_the_supervisor_the_workspace_to
             member(".openshell/bin", 0, 0o755, 0, false),
             member(".openshell/bin/openshell-sandbox", 0, 0o755, 700_001, true),
         ];
-        if !new {
-            expected.remove(0);
-        }
+        expected.retain(|(path, ..)| {
+            if path == "sandbox" {
+                workspace
+            } else {
+                runtime
+            }
+        });
         assert_eq!(members, expected);
     }
 }

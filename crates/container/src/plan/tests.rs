@@ -25,6 +25,7 @@ fn the_workloads_container_has_no_network_and_no_root() {
         &identity(),
         "sha256:0123",
         UserIds::DEFAULT,
+        Workspace::FromImage,
         &resources,
         2048,
     );
@@ -48,7 +49,34 @@ fn an_asked_for_pids_limit_wins_over_the_default() {
         pids: Some(64),
         ..Resources::default()
     };
-    let plan = workload(&identity(), "sha256:0", UserIds::DEFAULT, &resources, 2048);
+    let plan = workload(
+        &identity(),
+        "sha256:0",
+        UserIds::DEFAULT,
+        Workspace::Empty,
+        &resources,
+        2048,
+    );
     assert_eq!(plan.pids, 64);
     assert_eq!((plan.cpu_millis, plan.memory_bytes), (None, None));
+}
+
+#[test]
+fn a_new_workspace_is_filled_from_one_place_only() {
+    let fills = |workspace| {
+        let resources = Resources::default();
+        let plan = workload(
+            &identity(),
+            "sha256:0",
+            UserIds::DEFAULT,
+            workspace,
+            &resources,
+            2048,
+        );
+        plan.mounts.into_iter().find(|m| m.target == WORKSPACE)
+    };
+    let seed = seed(&identity(), "openshell-workspace:0", "0").mounts;
+    let (empty, full) = (fills(Workspace::Empty), fills(Workspace::FromImage));
+    assert_eq!(empty.map(|m| m.copy_image_content), Some(false));
+    assert_eq!(full.as_ref(), seed.first());
 }

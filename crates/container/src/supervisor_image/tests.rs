@@ -2,13 +2,17 @@
 
 use std::io::Read;
 
+use ring::digest::{SHA256, digest};
+
 use super::*;
 use crate::delivery::tests::{binary, collect};
+use crate::saved_image::hex;
 
 #[tokio::test]
 async fn the_saved_image_is_whole_and_its_hashes_are_right() {
     let (_file, binary) = binary();
-    let image = SupervisorImage::new(binary).unwrap();
+    let mark = u64::from(binary.mark());
+    let image = supervisor_image(binary.clone(), binary).unwrap();
     let archive = collect(image.archive().unwrap()).await;
     let mut archive = tar::Archive::new(archive.as_slice());
     let members: std::collections::BTreeMap<_, _> = archive
@@ -31,29 +35,53 @@ async fn the_saved_image_is_whole_and_its_hashes_are_right() {
     let manifest: serde_json::Value = serde_json::from_slice(&members["manifest.json"]).unwrap();
     assert_eq!(manifest[0]["RepoTags"][0], image.tag());
     let mut layer = tar::Archive::new(layer.as_slice());
-    let names: Vec<_> = layer
+    let members: Vec<_> = layer
         .entries()
         .unwrap()
-        .map(|e| e.unwrap().path().unwrap().to_string_lossy().into_owned())
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let path = entry.path().unwrap().to_string_lossy().into_owned();
+            let header = entry.header();
+            (
+                path,
+                header.uid().unwrap(),
+                header.mtime().unwrap(),
+                header.size().unwrap(),
+            )
+        })
         .collect();
+    // The runtime carries its mark, by which a kept workload is later known to hold it.
     assert_eq!(
-        names,
-        [".openshell", ".openshell/link", "openshell-supervisor"]
+        members,
+        [
+            (".openshell".to_owned(), 0, 0, 0),
+            (".openshell/link".to_owned(), 65532, 0, 0),
+            (".openshell/bin".to_owned(), 0, 0, 0),
+            (
+                ".openshell/bin/openshell-sandbox".to_owned(),
+                0,
+                mark,
+                700_001
+            ),
+            ("openshell-supervisor".to_owned(), 0, 0, 700_001),
+        ]
     );
 }
 
 #[test]
-fn the_tag_follows_the_content() {
+fn the_tag_follows_the_content_of_either_binary() {
     let (file, first) = binary();
-    let again = Binary::open(file.path()).unwrap();
-    let (one, two) = (
-        SupervisorImage::new(first).unwrap(),
-        SupervisorImage::new(again).unwrap(),
-    );
-    assert_eq!(one.tag(), two.tag());
+    let tag = |supervisor: &Binary, runtime: &Binary| {
+        let image = supervisor_image(supervisor.clone(), runtime.clone()).unwrap();
+        image.tag().to_owned()
+    };
+    let one = tag(&first, &first);
+    assert_eq!(one, tag(&first, &Binary::open(file.path()).unwrap()));
+    let other = tempfile::NamedTempFile::new().unwrap();
     let mut bytes = std::fs::read(file.path()).unwrap();
     bytes.push(1);
-    std::fs::write(file.path(), bytes).unwrap();
-    let changed = SupervisorImage::new(Binary::open(file.path()).unwrap()).unwrap();
-    assert_ne!(one.tag(), changed.tag());
+    std::fs::write(other.path(), bytes).unwrap();
+    let changed = Binary::open(other.path()).unwrap();
+    assert_ne!(one, tag(&changed, &first));
+    assert_ne!(one, tag(&first, &changed));
 }
