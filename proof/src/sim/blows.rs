@@ -210,6 +210,7 @@ fn hand(world: &World) {
     };
     match (running, world.chance.below(3)) {
         (_, 0) => {
+            world.oracle.removed_by_hand(container);
             world.engine.remove_by_hand(container);
         }
         (false, _) if matches!(world.engine.truth(container), Sighting::Exited(..)) => {

@@ -17,6 +17,7 @@ use openshell_lifecycle::simulated::Method;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::blows::OWN;
 use super::fate::{Fate, Way, broken};
 use super::feed::{self, Feed};
 use super::world::{World, locked, short};
@@ -77,6 +78,11 @@ impl Network {
             self.world
                 .timeline
                 .say("network", || format!("{method:?} {:?}", fate.way));
+        }
+        if let Some(sandbox) = sandbox
+            && fate.there + fate.back > Duration::from_secs(1)
+        {
+            self.world.oracle.unanswered(sandbox);
         }
         pause(fate.there).await;
         self.alive().await;
@@ -145,7 +151,16 @@ impl ComputeDriver for Network {
         self.world.oracle.called(Method::PrepareRun, permit, None);
         let request = wrong::prepared(self, run);
         let (engine, of) = (self.engine(), Self::again(permit));
-        let work = async move { engine.prepare_run(&of, &request).await };
+        let work = async move {
+            if request.existing_workload.is_none() && engine.identity().0 != OWN {
+                // Fresh storage holds no image.
+                return Err(DriverError::new(
+                    DriverErrorKind::ImagePull,
+                    "no such image",
+                ));
+            }
+            engine.prepare_run(&of, &request).await
+        };
         let prepared = self.call(Method::PrepareRun, Some(permit), work).await?;
         locked(&self.prepared).insert(prepared.supervisor.clone());
         Ok(prepared)

@@ -14,6 +14,9 @@ use super::world::{Witness, World};
 use super::wrong::Planted;
 use super::{blows, clients, gateway};
 
+/// A stop that hangs is given up after its bound and its grace.
+const GIVEN_UP: Duration = Duration::from_secs(75);
+
 /// What came of one seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -50,6 +53,7 @@ async fn whole(seed: u64, planted: Option<Planted>, keep: bool) -> anyhow::Resul
     let oracle = Arc::new(Oracle::new(
         plan.config.clone(),
         Arc::clone(&engine),
+        Arc::clone(&environment),
         Arc::clone(&timeline),
     ));
     let world = Arc::new(World::new(
@@ -92,5 +96,7 @@ async fn story(world: &Arc<World>) {
             .present_as(openshell_core::EngineId(blows::OWN.to_owned()));
     }
     while clients.join_next().await.is_some() {}
+    // Calls that never come back are given up by now.
+    tokio::time::sleep(GIVEN_UP).await;
     finale(world).await;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use openshell_core::{ContainerId, Generation, Incarnation, SandboxRecord};
+use openshell_core::{ContainerId, EngineId, Generation, Incarnation, SandboxRecord};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use super::Shared;
 use super::cell::Cell;
 use crate::driver::{
     ComputeDriver, Containers, DriverError, DriverErrorKind, Permit, Prepared, Role, RunRequest,
-    WaitOutcome,
+    Sighting, WaitOutcome,
 };
 use crate::machine::{Course, Effect, Input, Outcome, Ticket};
 
@@ -146,8 +146,17 @@ impl<D: ComputeDriver> Cell<D> {
         let driver = Arc::clone(&self.shared.driver);
         let permit = self.permit(ticket.generation);
         let bound = self.shared.config.engine_call;
+        let holder = self.state.record.life.engine.clone();
+        let witness = containers
+            .workload
+            .clone()
+            .or(containers.supervisor.clone());
         self.call(ticket, async move {
-            Outcome::Removed(bounded(bound, driver.remove(&permit, &containers)).await)
+            let removal = async {
+                driver.remove(&permit, &containers).await?;
+                gone(driver.as_ref(), holder, witness).await
+            };
+            Outcome::Removed(bounded(bound, removal).await)
         });
     }
 
@@ -155,8 +164,13 @@ impl<D: ComputeDriver> Cell<D> {
         let driver = Arc::clone(&self.shared.driver);
         let permit = self.permit(generation);
         let bound = self.shared.config.engine_call;
+        let holder = self.state.record.life.engine.clone();
         self.tasks.spawn(async move {
-            let result = bounded(bound, driver.remove_supervisor(&permit, &container)).await;
+            let removal = async {
+                driver.remove_supervisor(&permit, &container).await?;
+                gone(driver.as_ref(), holder, Some(container.clone())).await
+            };
+            let result = bounded(bound, removal).await;
             Input::Retired(container, result)
         });
     }
@@ -204,6 +218,31 @@ impl<D: ComputeDriver> Cell<D> {
                 self.waits.insert(incarnation.clone(), wait);
             }
         }
+    }
+}
+
+/// Removing is done already on an engine that never held it: gone is only what its holder says is gone (L18).
+async fn gone<D: ComputeDriver>(
+    driver: &D,
+    holder: Option<EngineId>,
+    container: Option<ContainerId>,
+) -> Result<(), DriverError> {
+    let (Some(holder), Some(container)) = (holder, container) else {
+        return Ok(());
+    };
+    match driver.inspect(&container).await? {
+        Sighting::Missing(engine) if engine == holder => Ok(()),
+        Sighting::Missing(_) => Err(DriverError::new(
+            DriverErrorKind::Unreachable,
+            "the engine that answers is not the one that holds its containers",
+        )),
+        _ => Err(DriverError::new(
+            DriverErrorKind::Engine,
+            format!(
+                "container {} is still there after its removal",
+                container.short()
+            ),
+        )),
     }
 }
 

@@ -7,7 +7,7 @@ use openshell_core::journal::Verdict;
 use openshell_core::{Condition, EngineId, Incarnation, Phase, Reason, Run};
 
 use super::{
-    Course, End, Facts, Stage, Supervisor, Timer, Turn, Work, classify, drive, prove, settle,
+    Course, End, Facts, Halt, Stage, Supervisor, Timer, Turn, Work, classify, drive, prove, settle,
 };
 use crate::driver::{EngineEvent, EngineEventKind, EngineExit, Role, Sighting, WaitOutcome};
 use crate::restart::Cause;
@@ -193,7 +193,9 @@ pub(super) fn on_looked(
     turn.s.looking.remove(&role);
     match turn.s.course {
         Course::Prove(_) => prove::on_answer(turn, role, answer),
-        Course::Halt(_) if role == Role::Workload => halt_answer(turn, answer),
+        Course::Halt(Halt { scrub: false, .. }) if role == Role::Workload => {
+            halt_answer(turn, answer);
+        }
         Course::Run | Course::Bring(Stage::Session) => live_answer(turn, role, answer),
         Course::Rest if role == Role::Workload => rest_answer(turn, answer),
         _ => turn.say(Verdict::Superseded, "it is no longer asked for"),

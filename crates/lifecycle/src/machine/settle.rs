@@ -265,6 +265,12 @@ pub(super) fn settle(turn: &mut Turn<'_>, end: End) {
             at,
         });
     }
+    if turn.s.record.life.intent == Intent::Stopped {
+        // However it ended: its user wants it so, and no policy brings it back.
+        rest_stopped(turn);
+        turn.say(Verdict::Applied, end.message);
+        return;
+    }
     let lived = turn.run().and_then(|run| {
         let since = run.ready_at.or(run.main_started)?;
         Some(between(since, end.exit.map_or(now, |(_, _, at)| at)))

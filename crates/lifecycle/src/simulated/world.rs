@@ -132,7 +132,6 @@ pub(super) struct World {
     pub(super) down: bool,
     pub(super) happenings: Vec<Happening>,
     next: u64,
-    clock: Timestamp,
 }
 
 impl World {
@@ -148,15 +147,18 @@ impl World {
             down: false,
             happenings: Vec::new(),
             next: 0,
-            clock: Timestamp::UNIX_EPOCH,
         }
     }
 
-    /// The engine's clock: no two things happen at once.
-    fn stamp(&mut self, now: Timestamp) -> Timestamp {
-        let next = after(self.clock, Duration::from_nanos(1));
-        self.clock = now.max(next);
-        self.clock
+    /// The engine's clock: no two lives of a container begin at once, and none ends before it began.
+    fn stamp(&self, id: &ContainerId, now: Timestamp) -> Timestamp {
+        match self.containers.get(id).map(|c| &c.status) {
+            Some(Status::Running(since)) => now.max(*since),
+            Some(Status::Exited(since, exit)) => {
+                now.max(after(exit.finished_at.max(*since), Duration::from_nanos(1)))
+            }
+            Some(Status::Created) | None => now,
+        }
     }
 
     fn note(&mut self, id: &ContainerId, at: Timestamp, kind: HappeningKind) {
@@ -221,8 +223,7 @@ impl World {
             stubborn: self.stubborn,
         };
         self.containers.insert(id.clone(), container);
-        let at = self.stamp(now);
-        self.note(&id, at, HappeningKind::Made);
+        self.note(&id, now, HappeningKind::Made);
         id
     }
 
@@ -237,7 +238,7 @@ impl World {
         let started_at = match status {
             Status::Running(at) => at,
             _ => {
-                let at = self.stamp(now);
+                let at = self.stamp(id, now);
                 self.note(id, at, HappeningKind::Started(run));
                 at
             }
@@ -258,7 +259,7 @@ impl World {
         let exit = EngineExit {
             code,
             oom_killed: oom,
-            finished_at: self.stamp(now),
+            finished_at: self.stamp(id, now),
         };
         self.note(id, exit.finished_at, HappeningKind::Ended(exit.clone()));
         if let Some(container) = self.containers.get_mut(id) {
@@ -269,7 +270,7 @@ impl World {
 
     /// Removes a container, running or not.
     pub(super) fn remove(&mut self, id: &ContainerId, now: Timestamp) {
-        let at = self.stamp(now);
+        let at = self.stamp(id, now);
         let ran = self
             .containers
             .get(id)

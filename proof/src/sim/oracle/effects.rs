@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openshell_core::{ContainerId, SandboxId};
+use openshell_core::{ContainerId, Generation, SandboxId};
 use openshell_lifecycle::driver::Permit;
 use openshell_lifecycle::fence::CommandError;
 use openshell_lifecycle::simulated::Method;
@@ -24,8 +24,15 @@ impl Oracle {
             return;
         };
         let life = &durable.life;
+        match method {
+            Method::Remove => locked(&self.known).removing.insert(id),
+            Method::PrepareRun => locked(&self.known).removing.remove(&id),
+            _ => false,
+        };
         let present = life.generation == permit.generation();
-        if !present && method != Method::RemoveSupervisor {
+        // An earlier run's stop may still be on its way, as long as it finds nothing of a later one.
+        let late = method == Method::Stop && !self.runs_later(id, permit.generation());
+        if !present && !late && method != Method::RemoveSupervisor {
             let what = format!(
                 "{method:?} for run {}, while run {} is durable",
                 permit.generation(),
@@ -40,6 +47,12 @@ impl Oracle {
                 self.violated("L14", Some(id), &what);
             }
         }
+    }
+
+    fn runs_later(&self, id: SandboxId, than: Generation) -> bool {
+        let known = locked(&self.known);
+        let launched = known.truths.get(&id).and_then(|truth| truth.launched());
+        launched.is_some_and(|(_, generation)| generation > than)
     }
 
     /// A client has an answer, or has lost its connection.

@@ -279,9 +279,11 @@ impl Oracle {
                 .truths
                 .get(&id)
                 .is_some_and(|t| t.launched().is_some());
-            // What was just lost is about to be noticed.
+            // What was just lost is about to be noticed, and what cannot be governed to be stopped.
             let truly = running && launched && inside_runs(world, id);
-            if (life.phase == Phase::Ready) != truly && !(launched && life.phase == Phase::Error) {
+            let ready = life.phase == Phase::Ready;
+            let left = launched && !ready && life.condition.reason != Reason::StopFailed;
+            if left || (ready && !truly) {
                 let what = format!("it is {}, and in truth it is not", life.phase);
                 return Some((Some(id), what));
             }

@@ -15,6 +15,8 @@ pub(in crate::sim) struct Ledger {
     pub(super) durable: SandboxRecord,
     /// As the last accepted command has it.
     pub(super) intent: Intent,
+    /// A run was asked for since the present one began.
+    pub(super) asked: bool,
     /// Decided, and not known to be durable yet.
     pub(super) decided: Option<Box<(State, Input, Step)>>,
     /// As it was before the last write.
@@ -28,6 +30,7 @@ impl Ledger {
         Self {
             durable: record,
             intent: Intent::Running,
+            asked: false,
             decided: None,
             former: None,
             gone: false,
@@ -76,6 +79,7 @@ impl Oracle {
         {
             let mut known = locked(&self.known);
             for record in &records {
+                known.truths.entry(record.meta.id).or_default();
                 // One that was made, and whose maker died before he knew.
                 known
                     .ledgers

@@ -6,7 +6,7 @@ mod ledger;
 mod steps;
 mod truth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use openshell_lifecycle::FenceConfig;
 use openshell_lifecycle::driver::Sighting;
 use openshell_lifecycle::fence::Probe;
 use openshell_lifecycle::machine::{Input, State, Step};
-use openshell_lifecycle::simulated::{Happening, SimulatedDriver};
+use openshell_lifecycle::simulated::{Happening, SimulatedDriver, SimulatedEnvironment};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +33,10 @@ pub(super) struct Knowledge {
     /// Whose each container is, and of which run it was last.
     pub(super) owners: BTreeMap<ContainerId, (SandboxId, Generation)>,
     pub(super) foreigners: BTreeMap<ContainerId, (SandboxId, Sighting)>,
+    /// Containers that somebody else is removing.
+    pub(super) by_hand: BTreeSet<ContainerId>,
+    /// Sandboxes of which everything is being removed.
+    pub(super) removing: BTreeSet<SandboxId>,
     /// Waits in flight, by incarnation.
     pub(super) waits: BTreeMap<Incarnation, u64>,
     /// What each request has made.
@@ -45,6 +49,7 @@ pub(super) struct Knowledge {
 pub(crate) struct Oracle {
     pub(super) config: FenceConfig,
     pub(super) engine: Arc<SimulatedDriver>,
+    environment: Arc<SimulatedEnvironment>,
     timeline: Arc<Timeline>,
     pub(super) known: Mutex<Knowledge>,
     violations: Mutex<Vec<String>>,
@@ -62,11 +67,13 @@ impl Oracle {
     pub(crate) fn new(
         config: FenceConfig,
         engine: Arc<SimulatedDriver>,
+        environment: Arc<SimulatedEnvironment>,
         timeline: Arc<Timeline>,
     ) -> Self {
         Self {
             config,
             engine,
+            environment,
             timeline,
             known: Mutex::default(),
             violations: Mutex::default(),
@@ -112,6 +119,12 @@ impl Oracle {
     /// Whose a container is, and of which run.
     pub(crate) fn owner(&self, container: &ContainerId) -> Option<(SandboxId, Generation)> {
         locked(&self.known).owners.get(container).copied()
+    }
+
+    /// By the world's clock.
+    pub(super) fn now(&self) -> openshell_core::Timestamp {
+        use openshell_lifecycle::ports::Environment as _;
+        self.environment.now()
     }
 
     pub(crate) fn store_failed(&self) {
@@ -192,9 +205,9 @@ impl Probe for Oracle {
         });
         let mut record = record.clone();
         record.resource_version = 1;
-        locked(&self.known)
-            .ledgers
-            .insert(record.meta.id, Ledger::new(record));
+        let mut known = locked(&self.known);
+        known.truths.entry(record.meta.id).or_default();
+        known.ledgers.insert(record.meta.id, Ledger::new(record));
     }
 
     fn decided(&self, before: &State, input: &Input, step: &Step) {

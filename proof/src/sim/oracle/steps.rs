@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use openshell_core::{Generation, Intent, Life, OperationKind, Phase, Reason, RestartPolicy};
 use openshell_lifecycle::RestoreMode;
-use openshell_lifecycle::machine::{Answer, Command, Course, Effect, Input, State, Step};
+use openshell_lifecycle::machine::{Answer, Command, Course, Effect, Input, State, Step, Timer};
+
+use tokio::time::Instant;
 
 use super::truth::{RunTruth, Truth};
 use super::{Knowledge, Oracle};
@@ -12,6 +14,11 @@ use crate::sim::world::short;
 
 /// A session that is away for less says nothing about its run.
 const AWAY: Duration = Duration::from_secs(5);
+
+/// An operation without trouble takes no longer than this.
+const PROMPT: Duration = Duration::from_secs(40);
+/// A call that hangs is given up after this.
+const CALL: Duration = Duration::from_secs(61);
 
 /// Broken rules.
 pub(super) type Broken = Vec<(&'static str, String)>;
@@ -24,6 +31,8 @@ struct Case<'c> {
     new: &'c Life,
     input: &'c Input,
     step: &'c Step,
+    /// A run was asked for since the present one began.
+    asked: bool,
     truth: Truth,
     /// Of the run that was the present one before the step.
     run: RunTruth,
@@ -54,6 +63,7 @@ impl Oracle {
         }
         match (input, &step.answer) {
             (Input::Command(command), Answer::Accepted) => {
+                ledger.asked |= matches!(command, Command::Start | Command::Restart);
                 ledger.intent = match command {
                     Command::Start | Command::Restart => Intent::Running,
                     Command::Stop => Intent::Stopped,
@@ -62,6 +72,10 @@ impl Oracle {
             }
             (Input::Hold { .. }, Answer::Accepted) => ledger.intent = Intent::Stopped,
             _ => {}
+        }
+        let asked = ledger.asked;
+        if step.state.record.life.generation != before.record.life.generation {
+            ledger.asked = false;
         }
         let truth = known.truths.get(&id).cloned().unwrap_or_default();
         let run = truth.run(before.record.life.generation);
@@ -72,6 +86,7 @@ impl Oracle {
             new: &step.state.record.life,
             input,
             step,
+            asked,
             truth,
             run,
         };
@@ -96,7 +111,31 @@ impl Oracle {
         case.nothing_ends_without_cause(&mut broken);
         case.no_flicker(&mut broken);
         self.nothing_is_forgotten(&case, &mut broken);
+        self.nothing_waits(&case, &mut broken);
         broken
+    }
+
+    /// An operation of a sandbox that nothing happens to takes its time, and not that of others (L15).
+    fn nothing_waits(&self, case: &Case<'_>, broken: &mut Broken) {
+        let Some(operation) = &case.old.operation else {
+            return;
+        };
+        let Ok(age) = Duration::try_from(self.now().duration_since(operation.started)) else {
+            return;
+        };
+        let troubled = case
+            .truth
+            .troubled
+            .is_some_and(|at| at.elapsed() < age + CALL);
+        let since = Instant::now().checked_sub(age);
+        if age > PROMPT && !troubled && !since.is_some_and(|at| self.store_failed_since(at)) {
+            let what = format!(
+                "its {:?} has taken {} s, and nothing has happened to it",
+                operation.kind,
+                age.as_secs()
+            );
+            broken.push(("L15", what));
+        }
     }
 
     /// What exists stays recorded, whoever says that it does not (L18), until it is gone (L13).
@@ -172,15 +211,14 @@ impl Case<'_> {
             broken.push(("L2", format!("run {new} begins without an operation")));
             return;
         };
-        let commanded = matches!(
-            self.input,
-            Input::Command(Command::Start | Command::Restart)
-        );
         let goes_on = self.old.operation.as_ref().is_some_and(|o| {
             o.kind == kind || (kind == OperationKind::Create && o.kind == OperationKind::Start)
         });
         let policy = self.before.record.spec.restart_policy;
-        let granted = commanded
+        // A relaunch that had to wait is granted when its time is set.
+        let due = self.input == &Input::Timer(Timer::Restart) && self.old.restart.next.is_some();
+        let granted = self.asked
+            || due
             || goes_on
             || match kind {
                 OperationKind::Restart => policy != RestartPolicy::Never,

@@ -44,6 +44,8 @@ pub(in crate::sim) struct RunTruth {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Truth {
     pub(super) runs: BTreeMap<Generation, RunTruth>,
+    /// When something last went wrong for it, or happened to it.
+    pub(super) troubled: Option<Instant>,
     /// Of each container that runs: of which run, and since when.
     pub(super) running: BTreeMap<ContainerId, (Role, Option<Generation>, Timestamp)>,
 }
@@ -53,13 +55,20 @@ impl Truth {
         self.runs.get(&generation).cloned().unwrap_or_default()
     }
 
+    /// Something happens to it that excuses a delay.
+    pub(super) fn trouble(&mut self) {
+        self.troubled = Some(Instant::now());
+    }
+
     pub(super) fn gateway_restarted(&mut self) {
+        self.trouble();
         for run in self.runs.values_mut() {
             run.unwatched = true;
         }
     }
 
     pub(super) fn engine_disturbed(&mut self) {
+        self.trouble();
         for run in self.runs.values_mut() {
             run.disturbed = true;
         }
@@ -89,9 +98,15 @@ impl Knowledge {
         if happening.foreign {
             return Vec::new();
         }
+        let mut broken = self.kept(happening);
         let container = &happening.container;
         let truth = self.truths.entry(happening.sandbox).or_default();
-        let mut broken = Vec::new();
+        if !matches!(
+            happening.kind,
+            HappeningKind::Made | HappeningKind::Started(Some(_))
+        ) {
+            truth.trouble();
+        }
         match &happening.kind {
             HappeningKind::Made => {
                 self.owners
@@ -129,6 +144,25 @@ impl Knowledge {
             }
         }
         broken
+    }
+}
+
+impl Knowledge {
+    /// A workload's container is its user's files: it goes by a removal of the sandbox, or by somebody else's hand.
+    fn kept(&mut self, happening: &Happening) -> Broken {
+        let HappeningKind::Removed(_) = happening.kind else {
+            return Broken::new();
+        };
+        let container = &happening.container;
+        let ledger = self.ledgers.get(&happening.sandbox);
+        let run = ledger.and_then(|l| l.durable.life.run.as_ref());
+        let recorded = run.and_then(|r| r.workload.as_ref()) == Some(container);
+        let meant = self.by_hand.remove(container) || self.removing.contains(&happening.sandbox);
+        if !recorded || meant {
+            return Broken::new();
+        }
+        let what = format!("the kept {} is removed", short(container));
+        vec![("kept", what)]
     }
 }
 
@@ -186,16 +220,18 @@ impl Oracle {
 
     /// The engine does not answer a call for a sandbox, or not as it should.
     pub(crate) fn unanswered(&self, sandbox: SandboxId) {
-        if let Some(truth) = locked(&self.known).truths.get_mut(&sandbox) {
-            for run in truth.runs.values_mut() {
-                run.unanswered = true;
-            }
+        let mut known = locked(&self.known);
+        let truth = known.truths.entry(sandbox).or_default();
+        truth.trouble();
+        for run in truth.runs.values_mut() {
+            run.unanswered = true;
         }
     }
 
     fn note(&self, sandbox: SandboxId, generation: Generation, note: impl FnOnce(&mut RunTruth)) {
         let mut known = locked(&self.known);
         let truth = known.truths.entry(sandbox).or_default();
+        truth.trouble();
         note(truth.runs.entry(generation).or_default());
     }
 
@@ -207,6 +243,11 @@ impl Oracle {
                 .launched()
                 .is_some_and(|(_, generation)| truth.supervisor_runs(generation))
         })
+    }
+
+    /// Somebody else removes a container.
+    pub(crate) fn removed_by_hand(&self, container: &ContainerId) {
+        locked(&self.known).by_hand.insert(container.clone());
     }
 
     /// A container with a copy of our labels: nobody but its owner may touch it (L14).

@@ -305,3 +305,43 @@ fn a_main_that_somebody_told_to_end_goes_to_the_policy_when_the_engine_stays() {
         assert_eq!(play.phase(), expected, "{command:?}");
     }
 }
+
+#[test]
+fn l1_a_run_that_ends_after_a_failed_stop_is_stopped_and_not_brought_back() {
+    let mut play = ready(RestartPolicy::Always);
+    play.lose_engine("connection reset");
+    play.command(Command::Stop);
+    while play.phase() == Phase::Stopping {
+        if play.come_out(Luck::Unreachable).is_none() {
+            assert!(play.fire_next(), "it has a deadline");
+        }
+    }
+    assert_eq!(play.reason(), Reason::StopFailed);
+    let gave_up = SessionEvent::Failed("LinkLost".to_owned(), "the link is lost".to_owned());
+    play.tell(&play.say(gave_up));
+    play.find_engine();
+    play.rest();
+    assert_eq!(play.phase(), Phase::Stopped);
+    assert_eq!(play.generation(), Generation(1));
+    assert!(!play.anything_runs());
+}
+
+#[test]
+fn l13_an_answer_about_what_is_being_removed_does_not_conclude_the_removal() {
+    let mut play = Play::new(RestartPolicy::Never);
+    for _ in 0..3 {
+        play.come_out(Luck::Good);
+    }
+    play.end(Role::Supervisor, 70);
+    play.end(Role::Workload, 70);
+    play.observe();
+    let gave_up = SessionEvent::Failed("LinkLost".to_owned(), "the link is lost".to_owned());
+    play.tell(&play.say(gave_up));
+    play.rest();
+    assert_eq!(play.phase(), Phase::Error);
+    assert_eq!(play.containers(), 0);
+    assert_eq!(
+        play.state.record.life.run, None,
+        "nothing is recorded that is gone"
+    );
+}
