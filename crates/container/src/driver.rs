@@ -207,7 +207,8 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
         permit: &Permit,
         run: &RunRequest,
     ) -> Result<Prepared, DriverError> {
-        self.prepare(permit, run).await
+        // Large, and awaited through many layers.
+        Box::pin(self.prepare(permit, run)).await
     }
 
     async fn launch(&self, _permit: &Permit, run: &Prepared) -> Result<Launched, DriverError> {

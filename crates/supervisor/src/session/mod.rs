@@ -68,7 +68,7 @@ async fn open(run: &Run, wait: Duration) -> Result<Conversation<'_>, OpenError> 
     let first = first_word(run).await;
     let failed = matches!(first, First::Failed(_));
     let (message, said) = match first {
-        First::Hello(hello, main) => (from_supervisor::Message::Hello(hello), main),
+        First::Hello(hello, main) => (from_supervisor::Message::Hello(*hello), main),
         First::Failed(failure) => {
             let main = MainView::default();
             (from_supervisor::Message::Failed(failure), main)
@@ -88,7 +88,7 @@ async fn open(run: &Run, wait: Duration) -> Result<Conversation<'_>, OpenError> 
 }
 
 enum First {
-    Hello(Hello, MainView),
+    Hello(Box<Hello>, MainView),
     Failed(RunFailed),
 }
 
@@ -109,7 +109,7 @@ async fn first_word(run: &Run) -> First {
                 posture: Some(measured),
                 main: Some(main.state()),
             };
-            return First::Hello(hello, main);
+            return First::Hello(Box::new(hello), main);
         }
         tokio::select! {
             _ = posture.changed() => {}
