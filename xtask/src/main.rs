@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod licence;
 mod packages;
+mod proof;
 mod say;
 mod sdk;
 mod style;
@@ -36,6 +37,8 @@ enum Task {
     Bench(bench::Args),
     /// Format, lints, arrows, house rules, supply chain: what needs no engine
     Check(check::Args),
+    /// Every interleaving of one sandbox in a small world, with the production machine
+    Model(proof::Args),
     /// Everything that .ci/run runs, on a private engine
     Test(test::Args),
     /// Run a command beside a private engine, which is gone afterwards
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Task::Demo(args) => demo::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Check(args) => check::run(&args),
+        Task::Model(args) => proof::model(&args),
         Task::Test(args) => test::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),
     };

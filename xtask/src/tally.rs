@@ -64,6 +64,7 @@ fn read(lines: impl std::io::BufRead) -> Tally {
 fn parse(line: &str) -> Option<Tally> {
     let ours = line.contains("tests run: ")
         || line.starts_with("test result: ")
+        || line.starts_with("model: ")
         || line.starts_with("sdk: ");
     if !ours {
         return None;

@@ -9,7 +9,7 @@ use openshell_e2e::engine::Engine;
 use openshell_e2e::host;
 
 use crate::tally::{self, Tally};
-use crate::{build, check, packages, say, sdk, with_engine};
+use crate::{build, check, packages, proof, say, sdk, with_engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,6 +28,8 @@ pub(crate) struct Args {
 enum Part {
     /// Format, lints, arrows, house rules, supply chain
     Checks,
+    /// The model check of the life of a sandbox
+    Proofs,
     /// Unit and integration tests of the crates
     Crates,
     /// Release binaries on a private engine
@@ -52,6 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             passed: held,
             failed,
         });
+    }
+    if args.wants(Part::Proofs) {
+        say::step("proofs");
+        tally.add(proof::all()?);
     }
     let outcome = on_an_engine(args, &mut tally);
     if let Err(error) = &outcome {

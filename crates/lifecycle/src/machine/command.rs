@@ -275,14 +275,24 @@ pub(super) fn on_park(turn: &mut Turn<'_>) {
     if turn.s.record.life.intent != Intent::Running {
         return;
     }
+    turn.s.parking = true;
+    if let Course::Halt(Halt {
+        then: Then::Settle(_),
+        ..
+    }) = turn.s.course
+    {
+        turn.say(Verdict::Accepted, "its run is being ended already");
+        return;
+    }
     turn.cancel_activity_unless_stopping();
+    let now = turn.now();
     match &mut turn.s.course {
         Course::Rest
         | Course::Remove
         | Course::Halt(Halt {
             then: Then::Rest, ..
         }) => return,
-        Course::Halt(halt) => halt.then = Then::Park,
+        Course::Halt(halt) => halt.then = Then::Park(now),
         Course::Bring(_) if turn.s.idle && turn.s.activity.is_none() => {
             // The operation stays recorded; the next start of the gateway takes it up.
             turn.s.course = Course::Rest;
@@ -290,7 +300,7 @@ pub(super) fn on_park(turn: &mut Turn<'_>) {
         }
         _ => {
             let grace = turn.context.config.stop_grace;
-            settle::halt(turn, halt(grace, Then::Park));
+            settle::halt(turn, halt(grace, Then::Park(now)));
         }
     }
     if matches!(turn.phase(), Phase::Ready | Phase::Unknown) {

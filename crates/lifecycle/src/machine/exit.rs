@@ -60,7 +60,7 @@ impl Supervisor {
 pub type Classified = End;
 
 /// 128 + SIGKILL, as engines report a container that was killed.
-const KILLED: i32 = 137;
+pub(super) const KILLED: i32 = 137;
 /// 128 + SIGTERM, as engines report a container that was told to end.
 const TERMINATED: i32 = 143;
 /// What Docker writes for a container whose end it has missed.

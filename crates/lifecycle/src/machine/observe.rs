@@ -322,6 +322,13 @@ fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String
 fn alive(turn: &mut Turn<'_>, role: Role, seen: Incarnation) {
     turn.s.watching.insert(seen, role);
     turn.s.unseen.remove(&role);
+    let unreported = role == Role::Supervisor
+        && turn.s.ended.is_some()
+        && !turn.s.timers.contains_key(&Timer::ExitReport);
+    if unreported {
+        conclude_exit(turn, Supervisor::Alive);
+        return;
+    }
     let overdue = role == Role::Workload
         && turn.s.reported.is_some()
         && !turn.s.timers.contains_key(&Timer::ExitConfirmation);
@@ -403,14 +410,14 @@ pub(super) fn both_known(turn: &mut Turn<'_>) {
     );
 }
 
-/// No report has come in time. If the engine was out of sight, what became of the other half decides.
+/// No report has come in time. What became of the other half decides.
 pub(super) fn report_overdue(turn: &mut Turn<'_>) {
-    let in_session = turn.s.session.is_some();
-    if turn.s.course == Course::Run && !in_session && turn.s.unseen.contains(&Role::Supervisor) {
-        prove::enter(turn);
-    } else if in_session {
+    if turn.s.session.is_some() {
         conclude_exit(turn, Supervisor::Alive);
-    } else {
+        return;
+    }
+    drive::look(turn, Role::Supervisor);
+    if !turn.s.looking.contains_key(&Role::Supervisor) {
         conclude_exit(turn, Supervisor::Unknown);
     }
 }

@@ -113,6 +113,17 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
         }
         return;
     }
+    if let Some(exit) = life.last_exit
+        && exit.generation == run.generation
+        && matches!(exit.cause, ExitCause::Main | ExitCause::Unknown)
+    {
+        turn.s.reported = Some(MainEnd {
+            code: exit.code,
+            at: exit.at,
+            error: String::new(),
+            told: exit.cause == ExitCause::Unknown,
+        });
+    }
     if run.supervisor.is_none() {
         resume_unmade(turn, operation, run.workload.is_none());
         return;
@@ -129,17 +140,6 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
         return;
     }
     turn.s.adopting = true;
-    if let Some(exit) = life.last_exit
-        && exit.generation == run.generation
-        && matches!(exit.cause, ExitCause::Main | ExitCause::Unknown)
-    {
-        turn.s.reported = Some(MainEnd {
-            code: exit.code,
-            at: exit.at,
-            error: String::new(),
-            told: exit.cause == ExitCause::Unknown,
-        });
-    }
     turn.note = "the engine is asked what became of it".to_owned();
     enter(turn);
 }
@@ -148,12 +148,16 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
 fn resume_unmade(turn: &mut Turn<'_>, operation: Option<OperationKind>, unmade: bool) {
     turn.s.idle = true;
     let Some(kind) = operation else {
-        // It was stopped together with the gateway: what is configured decides whether it runs again.
-        let end = End {
-            cause: Cause::Infrastructure,
-            exit: None,
-            reason: Reason::ContainerRuntimeRestart,
-            message: "it was stopped together with the gateway".to_owned(),
+        // It was stopped together with the gateway: what is configured decides whether it runs again, unless main
+        // had ended by itself.
+        let end = match turn.s.reported {
+            Some(_) => observe::own_end(turn),
+            None => End {
+                cause: Cause::Infrastructure,
+                exit: None,
+                reason: Reason::ContainerRuntimeRestart,
+                message: "it was stopped together with the gateway".to_owned(),
+            },
         };
         settle::settle(turn, end);
         return;
@@ -231,7 +235,8 @@ fn conclude(turn: &mut Turn<'_>) {
     match workload {
         Sighting::Running(seen) => match supervisor {
             Sighting::Running(by) => both_alive(turn, &seen, &by),
-            _ => unsupervised(turn, seen),
+            Sighting::Exited(_, exit) => unsupervised(turn, seen, Some(exit)),
+            _ => unsupervised(turn, seen, None),
         },
         Sighting::Exited(seen, exit) => ended(turn, &seen, &exit, &supervisor),
         Sighting::Missing(_) => {
@@ -315,7 +320,7 @@ fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnat
     let config = turn.context.config;
     if was_ready {
         turn.s.course = Course::Run;
-        if turn.s.session.is_none() {
+        if !turn.s.session.is_some_and(|session| session.linked) {
             turn.set_timer(Timer::Adoption, config.adoption_window);
         }
     } else {
@@ -336,8 +341,9 @@ fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnat
 
 /// A new supervisor never takes over a running workload: it is stopped first. A loss while the gateway was away is
 /// relaunched; one while it was there goes to the policy, whatever was heard first.
-fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation) {
+fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation, supervisor: Option<EngineExit>) {
     turn.s.idle = false;
+    turn.s.supervisor_ended = supervisor;
     let mut was_ready = false;
     if let Some(run) = turn.life().run.as_mut() {
         run.workload_started = Some(seen.started_at);

@@ -30,11 +30,14 @@ pub(super) fn on_opened(turn: &mut Turn<'_>, opened: &Opened) {
     });
     turn.clear_timer(Timer::SessionGrace);
     turn.clear_timer(Timer::Adoption);
-    if let Some(run) = turn.life().run.as_mut() {
-        run.instance = Some(opened.instance);
-    }
-    if turn.s.frozen {
-        turn.effects.push(Effect::Freeze(true));
+    let instance = turn
+        .life()
+        .run
+        .as_mut()
+        .and_then(|run| run.instance.replace(opened.instance));
+    if instance.is_some() {
+        // An order may have gone to an earlier session that was broken already.
+        turn.effects.push(Effect::Freeze(turn.s.frozen));
     }
     let note = if again {
         "the supervisor's session is accepted in place of its earlier one"
@@ -97,7 +100,11 @@ pub(super) fn on_event(
         }
         return;
     }
-    if matches!(turn.s.course, Course::Halt(_) | Course::Remove) {
+    // At rest there is a session only if a stop has failed: what the user asked for stands.
+    if matches!(
+        turn.s.course,
+        Course::Rest | Course::Halt(_) | Course::Remove
+    ) {
         if let SessionEvent::Closed(_) = event {
             turn.s.session = None;
         }

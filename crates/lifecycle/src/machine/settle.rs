@@ -5,6 +5,7 @@ use openshell_core::journal::Verdict;
 use openshell_core::{ExitCause, ExitRecord, Intent, OperationKind, Phase, Reason};
 
 use super::command::STOP_MARGIN;
+use super::exit::KILLED;
 use super::{Course, End, Facts, Halt, Supervisor, Then, Timer, Turn, classify};
 use crate::driver::EngineExit;
 use crate::restart::{Cause, Decision, History, Policy, decide};
@@ -152,6 +153,9 @@ pub(super) fn halted(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
                 end.reason = Reason::ContainerRuntimeRestart;
                 end.message = "the engine or the host went down under it".to_owned();
             }
+            if let Some(own) = ended_before(turn, &end, exit) {
+                end = own;
+            }
             if end.exit.is_none()
                 && ran(turn)
                 && let Some(exit) = exit
@@ -174,7 +178,11 @@ pub(super) fn halted(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
                 );
             }
         }
-        Then::Park => {
+        Then::Park(since) => {
+            // What ended by itself just before was not ended by the gateway (L9).
+            if turn.s.ended.is_none() {
+                turn.s.ended = exit.filter(|exit| exit.finished_at < since).cloned();
+            }
             record_exit(turn, ExitCause::Infrastructure, exit);
             turn.run_over();
             turn.end_operation("parked");
@@ -215,6 +223,26 @@ fn went_down_together(turn: &Turn<'_>, end: &End, workload: Option<&EngineExit>)
     end.cause == Cause::SupervisorLost
         && workload.finished_at < back
         && Supervisor::compare(supervisor, workload) == Supervisor::EndedTogether
+}
+
+/// Main's own end, if what was lost is found not to have been killed by its containment: it had ended before, and
+/// nobody watched (L9).
+fn ended_before(turn: &Turn<'_>, end: &End, exit: Option<&EngineExit>) -> Option<End> {
+    let exit = exit.filter(|exit| exit.code != KILLED && ran(turn))?;
+    let lost = matches!(end.cause, Cause::Infrastructure | Cause::SupervisorLost);
+    let unknown = end.exit.is_none() && lost;
+    let otherwise = match turn.s.session {
+        Some(_) => Supervisor::Alive,
+        None => Supervisor::Unknown,
+    };
+    let by = turn.s.supervisor_ended.as_ref();
+    let own = classify(Facts {
+        report: None,
+        engine: Some(exit),
+        unwatched: turn.s.adopting || !turn.s.unseen.is_empty() || turn.s.outage.is_some(),
+        supervisor: by.map_or(otherwise, |by| Supervisor::compare(by, exit)),
+    });
+    (unknown && matches!(own.exit, Some((ExitCause::Main, ..)))).then_some(own)
 }
 
 /// Whether anything of the present run was ever started.
@@ -290,6 +318,12 @@ pub(super) fn settle(turn: &mut Turn<'_>, end: End) {
 fn conclude(turn: &mut Turn<'_>, end: &End, decision: Decision) {
     turn.s.course = Course::Rest;
     match decision {
+        // Its containment took too long and was published as a failure: an end is published once (L17).
+        Decision::Complete if turn.phase() == Phase::Error => {
+            turn.end_operation("completed");
+            let message = format!("{}; its workload could not be stopped in time", end.message);
+            turn.explain(end.reason, message);
+        }
         Decision::Complete => {
             turn.end_operation("completed");
             turn.enter(Phase::Completed, end.reason, end.message.clone());
@@ -305,7 +339,7 @@ fn conclude(turn: &mut Turn<'_>, end: &End, decision: Decision) {
                 Cause::Infrastructure => OperationKind::Restore,
                 _ => OperationKind::Restart,
             };
-            if at <= turn.now() {
+            if at <= turn.now() && !turn.s.parking {
                 let message = if count == 0 {
                     format!("{}; it is being brought back", end.message)
                 } else {

@@ -43,6 +43,8 @@ pub struct State {
     pub adopting: bool,
     /// Whether the workload was ordered frozen because the engine is out of sight.
     pub frozen: bool,
+    /// Whether the gateway ends, and runs with it: no restart is begun any more.
+    pub parking: bool,
     /// The engine's being out of sight, from its first sign until what it holds has been seen again.
     pub outage: Option<Outage>,
     /// The supervisor's confirmed end.
@@ -74,6 +76,7 @@ impl State {
             timers: BTreeMap::new(),
             adopting: false,
             frozen: false,
+            parking: false,
             outage: None,
             supervisor_ended: None,
             lost_launches: 0,
@@ -133,8 +136,8 @@ pub enum Then {
     NewRun(OperationKind),
     /// The restart policy decides about this end.
     Settle(End),
-    /// It rests until the gateway returns.
-    Park,
+    /// It rests until the gateway returns; since when it is being ended for that.
+    Park(Timestamp),
     /// It rests as it did: somebody else had started it.
     Rest,
 }
@@ -238,6 +241,20 @@ pub enum Timer {
 }
 
 impl Timer {
+    /// Every timer, from the soonest to the latest by their usual waits.
+    pub const ALL: [Self; 10] = [
+        Self::Retry,
+        Self::Look,
+        Self::Retire,
+        Self::ExitReport,
+        Self::Restart,
+        Self::SessionGrace,
+        Self::ExitConfirmation,
+        Self::Adoption,
+        Self::Outage,
+        Self::Deadline,
+    ];
+
     /// The word.
     pub const fn as_str(self) -> &'static str {
         match self {

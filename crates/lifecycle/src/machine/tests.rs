@@ -3,6 +3,7 @@
 mod commands;
 mod identity;
 mod losses;
+mod overlaps;
 mod play;
 mod random;
 mod rests;

@@ -38,7 +38,7 @@ pub(super) fn on_timer(turn: &mut Turn<'_>, timer: Timer) {
 }
 
 fn restart_due(turn: &mut Turn<'_>) {
-    if turn.s.course != Course::Rest {
+    if turn.s.course != Course::Rest || turn.s.parking {
         return;
     }
     let message = turn.s.record.life.condition.message.clone();
@@ -81,6 +81,10 @@ fn deadline(turn: &mut Turn<'_>) {
             }
             settle::start_failed(turn, false, Reason::ProvisioningTimedOut, message);
         }
+        // A call that cannot be given up comes out within a bound of its own; the stop begins only then.
+        Course::Halt(_) if turn.s.activity.is_some_and(|a| !a.work.cancellable()) => {
+            turn.set_timer(Timer::Deadline, turn.context.config.engine_call);
+        }
         Course::Halt(_) => {
             let condition = &turn.s.record.life.condition;
             let why = match &turn.s.outage {
@@ -119,7 +123,7 @@ pub(super) fn halt_failed(turn: &mut Turn<'_>, why: &str) {
             turn.note = format!("it could not be stopped yet: {why}");
             turn.set_timer(Timer::Retry, crate::time::back_off(5));
         }
-        Then::Park => {
+        Then::Park(_) => {
             // The next start of the gateway asks what became of it.
             turn.cancel_activity();
             turn.clear_timer(Timer::Retry);
@@ -166,7 +170,7 @@ fn session_grace(turn: &mut Turn<'_>) {
 }
 
 fn adoption(turn: &mut Turn<'_>) {
-    if turn.s.course != Course::Run {
+    if turn.s.course != Course::Run || turn.s.reported.is_some() || turn.s.ended.is_some() {
         return;
     }
     let seconds = turn.context.config.adoption_window.as_secs();

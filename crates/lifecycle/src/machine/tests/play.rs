@@ -334,7 +334,7 @@ impl Play {
         })
     }
 
-    fn outcome(&mut self, effect: Effect, luck: Luck) -> Input {
+    pub(super) fn outcome(&mut self, effect: Effect, luck: Luck) -> Input {
         self.now = after(self.now, Duration::from_millis(7));
         let done = matches!(luck, Luck::Good | Luck::Lost);
         let error = match luck {
