@@ -10,6 +10,7 @@ mod packages;
 mod proof;
 mod say;
 mod sdk;
+mod sim;
 mod style;
 mod supply;
 mod tally;
@@ -41,6 +42,8 @@ enum Task {
     Model(proof::Args),
     /// Everything that .ci/run runs, on a private engine
     Test(test::Args),
+    /// The whole fence in a troubled world, one seed after another
+    Sim(sim::Args),
     /// Run a command beside a private engine, which is gone afterwards
     WithEngine(with_engine::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Check(args) => check::run(&args),
         Task::Model(args) => proof::model(&args),
         Task::Test(args) => test::run(&args),
+        Task::Sim(args) => sim::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),
     };
     match outcome {

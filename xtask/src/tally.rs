@@ -65,6 +65,7 @@ fn parse(line: &str) -> Option<Tally> {
     let ours = line.contains("tests run: ")
         || line.starts_with("test result: ")
         || line.starts_with("model: ")
+        || line.starts_with("sim: ")
         || line.starts_with("sdk: ");
     if !ours {
         return None;

@@ -9,7 +9,7 @@ use openshell_e2e::engine::Engine;
 use openshell_e2e::host;
 
 use crate::tally::{self, Tally};
-use crate::{build, check, packages, proof, say, sdk, with_engine};
+use crate::{build, check, packages, proof, say, sdk, sim, with_engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 enum Part {
     /// Format, lints, arrows, house rules, supply chain
     Checks,
-    /// The model check of the life of a sandbox
+    /// What is shown of the life of a sandbox without an engine
     Proofs,
     /// Unit and integration tests of the crates
     Crates,
@@ -58,6 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.wants(Part::Proofs) {
         say::step("proofs");
         tally.add(proof::all()?);
+        tally.add(sim::all()?);
     }
     let outcome = on_an_engine(args, &mut tally);
     if let Err(error) = &outcome {

@@ -8,7 +8,7 @@ use openshell_core::{
     ImageRef, RestartPolicy, SandboxId, SandboxName, SandboxRecord, SandboxSpec, WorkspaceName,
 };
 use openshell_lifecycle::LifecycleFence as _;
-use openshell_lifecycle::fence::{CommandError, NewSandbox};
+use openshell_lifecycle::fence::{CommandError, NewSandbox, Order};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ pub(crate) enum Ask {
     Stop,
     Restart,
     Delete,
+    Hold,
+    Release,
 }
 
 /// An answer; nothing if the connection broke before it came.
@@ -66,13 +68,19 @@ async fn work(world: Arc<World>, client: u64) {
             return;
         }
         let number = world.chance.below(world.plan.sandboxes);
-        match world.chance.below(10) {
-            0..3 => command(&world, client, number, Ask::Stop).await,
-            3..6 => command(&world, client, number, Ask::Start).await,
-            6 | 7 => command(&world, client, number, Ask::Restart).await,
-            8 => command(&world, client, number, Ask::Delete).await,
-            _ => create(&world, client, number, 1_000 * (client + 1) + nth).await,
-        }
+        let ask = match world.chance.below(24) {
+            0..7 => Ask::Stop,
+            7..14 => Ask::Start,
+            14..18 => Ask::Restart,
+            18..20 => Ask::Delete,
+            20 => Ask::Hold,
+            21 => Ask::Release,
+            _ => {
+                create(&world, client, number, 1_000 * (client + 1) + nth).await;
+                continue;
+            }
+        };
+        command(&world, client, number, ask).await;
     }
 }
 
@@ -153,6 +161,14 @@ pub(crate) async fn ask_for(
         Ask::Stop => heard(gateway, fence.stop(id)).await,
         Ask::Restart => heard(gateway, fence.restart(id)).await,
         Ask::Delete => heard(gateway, fence.delete(id)).await,
+        Ask::Hold => {
+            let order = Order::Hold {
+                by: "somebody".to_owned(),
+                reason: String::new(),
+            };
+            heard(gateway, fence.order(id, order, None)).await
+        }
+        Ask::Release => heard(gateway, fence.order(id, Order::Release, None)).await,
     };
     world.oracle.answered(Some((id, ask)), began, &answer);
     answer

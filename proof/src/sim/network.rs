@@ -213,8 +213,10 @@ impl ComputeDriver for Network {
         }
         let (engine, container, of) = (self.engine(), container.clone(), Self::again(permit));
         let work = async move { engine.remove_supervisor(&of, &container).await };
-        self.call(Method::RemoveSupervisor, Some(permit), work)
-            .await
+        let removed = self
+            .call(Method::RemoveSupervisor, Some(permit), work)
+            .await;
+        wrong::retired(self, removed)
     }
 
     async fn remove(&self, permit: &Permit, recorded: &Containers) -> Result<(), DriverError> {

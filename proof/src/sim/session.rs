@@ -170,7 +170,7 @@ impl Connection<'_> {
                 () = frozen.newer_than(ordered) => {
                     ordered = frozen.version();
                     let Some(frozen) = frozen.get() else { continue };
-                    if !frozen && self.supervisor.world.has(Planted::NeverThawed) {
+                    if !frozen && self.supervisor.world.has(Planted::LoseThaw) {
                         continue;
                     }
                     tokio::time::sleep(self.supervisor.world.chance.millis(0, 10)).await;

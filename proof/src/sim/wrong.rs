@@ -15,7 +15,7 @@ use super::world::{World, locked};
 
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $name:ident = $word:literal,)*) => {
-        /// A fault that is planted in the wiring around the fence.
+        /// A fault that is planted in the wiring around the fence; where the model plants the same, by its word.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Planted {
             $($(#[doc = $doc])* $name,)*
@@ -35,7 +35,7 @@ macro_rules! faults {
             /// What is done wrong.
             pub const fn describe(self) -> &'static str {
                 match self {
-                    $(Self::$name => concat!($($doc),*),)*
+                    $(Self::$name => concat!($($doc),*).trim_ascii(),)*
                 }
             }
         }
@@ -52,7 +52,7 @@ faults! {
     /// an engine that cannot be asked is passed on as one that has no such container (L4, L18)
     UnknownAsMissing = "unknown-as-missing",
     /// an empty engine is taken for the one that holds everything (L18)
-    AnyEngine = "any-engine",
+    ForeignAsOwn = "foreign-as-own",
     /// a launch whose answer is lost is made again (L10)
     LaunchTwice = "launch-twice",
     /// a launch is answered with the start of an earlier run (L3)
@@ -60,11 +60,13 @@ faults! {
     /// a stop is acknowledged before the engine says not running (L6)
     StopUnconfirmed = "stop-unconfirmed",
     /// a failed stop is passed on as done (L6)
-    StopFailedAsDone = "stop-failed-as-done",
+    StopFailureAsSuccess = "stop-failure-as-success",
     /// an ended run's supervisor is said to be removed, and is not (L13)
     SupervisorsLeft = "supervisors-left",
-    /// a failed removal is passed on as done (L13)
-    RemovalFailedAsDone = "removal-failed-as-done",
+    /// a failed removal of an ended run's supervisor is passed on as done (L13)
+    RetireFailureAsSuccess = "retire-failure-as-success",
+    /// a failed removal of everything is passed on as done (L13)
+    RemoveFailureAsSuccess = "remove-failure-as-success",
     /// what carries copied labels is removed with a sandbox (L14)
     ForeignersRemoved = "foreigners-removed",
     /// what carries copied labels is listed as ours (L14)
@@ -72,11 +74,11 @@ faults! {
     /// a kept container is not looked for: each run gets a new one
     NothingKept = "nothing-kept",
     /// a session of an earlier run is passed on as the present run's (L3)
-    AnySession = "any-session",
+    OldSessionAsCurrent = "old-session-as-current",
     /// a session's end is passed on as the end of its run (L4)
-    ClosedAsFailed = "closed-as-failed",
+    ClosedAsExit = "closed-as-exit",
     /// an order to thaw is lost
-    NeverThawed = "never-thawed",
+    LoseThaw = "lose-thaw",
     /// calls to the engine wait for each other (L15)
     OneAtATime = "one-at-a-time",
 }
@@ -150,7 +152,7 @@ pub(super) fn stopped(
     outcome: Result<StopOutcome, DriverError>,
 ) -> Result<StopOutcome, DriverError> {
     match outcome {
-        Err(_) if network.world.has(Planted::StopFailedAsDone) => {
+        Err(_) if network.world.has(Planted::StopFailureAsSuccess) => {
             Ok(StopOutcome::NotRunning(killed(&network.world)))
         }
         outcome => outcome,
@@ -170,6 +172,17 @@ pub(super) fn leaves_supervisors(network: &Network) -> bool {
     network.world.has(Planted::SupervisorsLeft)
 }
 
+/// The removal of a supervisor, as it is answered.
+pub(super) fn retired(
+    network: &Network,
+    outcome: Result<(), DriverError>,
+) -> Result<(), DriverError> {
+    if network.world.has(Planted::RetireFailureAsSuccess) {
+        return Ok(());
+    }
+    outcome
+}
+
 /// The removal of everything, as it is answered.
 pub(super) fn removed(
     network: &Network,
@@ -182,7 +195,7 @@ pub(super) fn removed(
             world.engine.remove_by_hand(&foreigner);
         }
     }
-    if world.has(Planted::RemovalFailedAsDone) {
+    if world.has(Planted::RemoveFailureAsSuccess) {
         return Ok(());
     }
     outcome
@@ -198,7 +211,9 @@ pub(super) fn inspected(
     let own = || openshell_core::EngineId(super::blows::OWN.to_owned());
     match answer {
         Err(_) if world.has(Planted::UnknownAsMissing) => Ok(Sighting::Missing(own())),
-        Ok(Sighting::Missing(_)) if world.has(Planted::AnyEngine) => Ok(Sighting::Missing(own())),
+        Ok(Sighting::Missing(_)) if world.has(Planted::ForeignAsOwn) => {
+            Ok(Sighting::Missing(own()))
+        }
         Ok(Sighting::Running(seen)) if world.has(Planted::StaleAsCurrent) => {
             match locked(&world.ended).get(container) {
                 Some((_, exit)) => Ok(Sighting::Exited(seen, exit.clone())),
@@ -243,7 +258,7 @@ pub(super) fn listed(network: &Network, mut owned: Vec<Owned>) -> Vec<Owned> {
 
 /// A hello, as it is passed on.
 pub(super) fn hello(world: &World, mut hello: SessionHello) -> SessionHello {
-    if world.has(Planted::AnySession)
+    if world.has(Planted::OldSessionAsCurrent)
         && let Some(record) = world.oracle.durable(hello.sandbox)
     {
         hello.generation = record.life.generation;
@@ -254,7 +269,7 @@ pub(super) fn hello(world: &World, mut hello: SessionHello) -> SessionHello {
 /// A word of a session, as it is passed on.
 pub(super) fn word(world: &World, event: SessionEvent) -> SessionEvent {
     match event {
-        SessionEvent::Closed(why) if world.has(Planted::ClosedAsFailed) => {
+        SessionEvent::Closed(why) if world.has(Planted::ClosedAsExit) => {
             SessionEvent::Failed("StartFailed".to_owned(), why)
         }
         event => event,

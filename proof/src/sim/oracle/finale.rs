@@ -25,6 +25,10 @@ pub(in crate::sim) async fn finale(world: &Arc<World>) {
         return;
     }
     at_rest(world, None);
+    // What is held stays so for everybody until it is released.
+    if !all(world, Ask::Release, "after releases").await {
+        return;
+    }
     let asked = match world.chance.below(4) {
         0 => {
             if !all(world, Ask::Start, "after starts").await {

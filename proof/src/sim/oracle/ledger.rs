@@ -49,6 +49,9 @@ impl Oracle {
         for (rule, what) in broken {
             self.violated(rule, Some(id), &what);
         }
+        for container in std::mem::take(&mut *locked(&self.stranded)) {
+            self.engine.remove_by_hand(&container);
+        }
         let mut known = locked(&self.known);
         let Some(ledger) = known.ledgers.get_mut(&id) else {
             return;

@@ -9,6 +9,7 @@ mod truth;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use openshell_core::{ContainerId, Generation, Incarnation, SandboxId};
 use openshell_lifecycle::FenceConfig;
@@ -55,11 +56,14 @@ pub(crate) struct Oracle {
     violations: Mutex<Vec<String>>,
     /// Cancelled by the first violation.
     broken: CancellationToken,
+    /// Containers that only the owner of their engine can find.
+    stranded: Mutex<Vec<ContainerId>>,
+    /// When the engine last went away or came back.
+    disturbed: Mutex<Option<Instant>>,
     /// When a call of the store last failed.
     store_failed: Mutex<Option<Instant>>,
-    /// Gateways so far, and times that the engine went away.
+    /// Gateways so far.
     pub(super) gateways: AtomicU64,
-    pub(super) disturbances: AtomicU64,
     pub(super) steps: AtomicU64,
 }
 
@@ -78,9 +82,10 @@ impl Oracle {
             known: Mutex::default(),
             violations: Mutex::default(),
             broken: CancellationToken::new(),
+            stranded: Mutex::default(),
+            disturbed: Mutex::default(),
             store_failed: Mutex::default(),
             gateways: AtomicU64::new(0),
-            disturbances: AtomicU64::new(0),
             steps: AtomicU64::new(0),
         }
     }
@@ -121,6 +126,12 @@ impl Oracle {
         locked(&self.known).owners.get(container).copied()
     }
 
+    /// Whether the engine was away, or another, at some time within the last so much.
+    pub(super) fn engine_was_away_within(&self, last: Duration) -> bool {
+        let now = self.engine.is_up() && self.engine.identity().0 == super::blows::OWN;
+        !now || locked(&self.disturbed).is_some_and(|at| at.elapsed() < last)
+    }
+
     /// By the world's clock.
     pub(super) fn now(&self) -> openshell_core::Timestamp {
         use openshell_lifecycle::ports::Environment as _;
@@ -133,7 +144,7 @@ impl Oracle {
 
     /// Whether the store failed since, or so shortly before that a cell may still be waiting for it.
     pub(super) fn store_failed_since(&self, since: Instant) -> bool {
-        let slack = std::time::Duration::from_secs(10);
+        let slack = Duration::from_secs(10);
         locked(&self.store_failed).is_some_and(|at| at + slack >= since)
     }
 
@@ -148,7 +159,7 @@ impl Oracle {
 
     /// The engine goes, comes back, or is another.
     pub(crate) fn engine_disturbed(&self) {
-        self.disturbances.fetch_add(1, Ordering::Relaxed);
+        *locked(&self.disturbed) = Some(Instant::now());
         for truth in locked(&self.known).truths.values_mut() {
             truth.engine_disturbed();
         }

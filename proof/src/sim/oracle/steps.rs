@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use openshell_core::{Generation, Intent, Life, OperationKind, Phase, Reason, RestartPolicy};
 use openshell_lifecycle::RestoreMode;
 use openshell_lifecycle::machine::{Answer, Command, Course, Effect, Input, State, Step, Timer};
@@ -10,11 +11,14 @@ use tokio::time::Instant;
 
 use super::truth::{RunTruth, Truth};
 use super::{Knowledge, Oracle};
-use crate::sim::world::short;
+use crate::sim::blows::OWN;
+use crate::sim::world::{locked, short};
 
 /// A session that is away for less says nothing about its run.
 const AWAY: Duration = Duration::from_secs(5);
 
+/// Two ends that are not further apart may be one event.
+const MOMENT: SignedDuration = SignedDuration::from_secs(1);
 /// An operation without trouble takes no longer than this.
 const PROMPT: Duration = Duration::from_secs(40);
 /// A call that hangs is given up after this.
@@ -128,7 +132,12 @@ impl Oracle {
             .troubled
             .is_some_and(|at| at.elapsed() < age + CALL);
         let since = Instant::now().checked_sub(age);
-        if age > PROMPT && !troubled && !since.is_some_and(|at| self.store_failed_since(at)) {
+        let away = self.engine_was_away_within(age + CALL);
+        if age > PROMPT
+            && !troubled
+            && !away
+            && !since.is_some_and(|at| self.store_failed_since(at))
+        {
             let what = format!(
                 "its {:?} has taken {} s, and nothing has happened to it",
                 operation.kind,
@@ -164,8 +173,13 @@ impl Oracle {
         }
         if case.step.effects.contains(&Effect::Forget) {
             let id = case.before.record.meta.id;
+            let nowhere = case.old.engine.is_none() && self.engine.identity().0 != OWN;
             for (container, of, ..) in self.engine.holdings() {
-                if of == id {
+                if of == id && nowhere {
+                    // Made, and not heard of before the gateway died and the engine was another: nothing is
+                    // recorded that could be missed. The owner of that engine finds it among the leftovers.
+                    locked(&self.stranded).push(container);
+                } else if of == id {
                     let what = format!("its record goes while {} exists", short(&container));
                     broken.push(("L13", what));
                 }
@@ -199,6 +213,9 @@ impl Case<'_> {
         }
         if new != old.next() {
             broken.push(("L2", format!("run {new} follows run {old}")));
+        }
+        if self.new.hold.is_some() {
+            broken.push(("hold", format!("run {new} begins although it is held")));
         }
         if self.new.intent != Intent::Running {
             let what = format!(
@@ -248,7 +265,14 @@ impl Case<'_> {
         let run = &self.run;
         let by_itself = run.main_end.filter(|code| matches!(code, 0 | 17));
         let with_it = run.workload_end.as_ref().map(|exit| exit.code);
+        let ended = run.workload_end.as_ref().map(|exit| exit.finished_at);
+        // What ends at the same moment was taken down by one hand, as far as anybody can tell.
+        let alone = ended.is_none_or(|ended| {
+            run.supervisor_end
+                .is_none_or(|at| at.duration_since(ended).abs() > MOMENT)
+        });
         if let Some(code) = by_itself
+            && alone
             && with_it == Some(code)
             && policy == RestartPolicy::Never
         {
@@ -257,11 +281,9 @@ impl Case<'_> {
                 format!("it is relaunched although its main process had ended with {code}"),
             ));
         }
-        let lost = run.supervisor_end.is_some_and(|at| {
-            run.workload_end
-                .as_ref()
-                .is_none_or(|exit| exit.finished_at > at)
-        });
+        let lost = run
+            .supervisor_end
+            .is_some_and(|at| ended.is_none_or(|ended| ended.duration_since(at) > MOMENT));
         let plain = !run.unwatched && !run.disturbed && !run.removed && !run.meddled;
         if lost && plain && policy == RestartPolicy::Never {
             broken.push((
@@ -356,7 +378,9 @@ impl Case<'_> {
             let what = format!("it is Completed, and main's end is {:?}", run.main_end);
             broken.push(("L4", what));
         }
-        let failed = run.main_end.is_some_and(|code| code != 0) || run.workload_end.is_some();
+        let failed = run.main_end.is_some_and(|code| code != 0)
+            || run.workload_end.is_some()
+            || self.truth.meddled;
         if self.new.phase == Phase::Error && reason == Reason::MainProcessFailed && !failed {
             broken.push((
                 "L4",

@@ -44,6 +44,8 @@ pub(in crate::sim) struct RunTruth {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Truth {
     pub(super) runs: BTreeMap<Generation, RunTruth>,
+    /// Somebody else started one of its containers.
+    pub(super) meddled: bool,
     /// When something last went wrong for it, or happened to it.
     pub(super) troubled: Option<Instant>,
     /// Of each container that runs: of which run, and since when.
@@ -116,6 +118,7 @@ impl Knowledge {
                 let since = (happening.role, *run, happening.at);
                 truth.running.insert(container.clone(), since);
                 let Some(generation) = run else {
+                    truth.meddled = true;
                     if let Some((_, of)) = self.owners.get(container) {
                         truth.runs.entry(*of).or_default().meddled = true;
                     }
