@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join;
 use openshell_core::bootstrap::RESERVED;
 use openshell_core::{ContainerId, EngineId, ImageRef, Incarnation};
@@ -98,6 +99,11 @@ impl<E: Engine> ContainerDriver<E> {
             .start_container(id)
             .await
             .map_err(|e| starting(e, id, what))?;
+        self.begun(id, what).await
+    }
+
+    /// The incarnation of what has just been started.
+    async fn begun(&self, id: &ContainerId, what: &str) -> Result<Incarnation, DriverError> {
         let facts = self
             .engine
             .inspect_container(&id.0)
@@ -110,6 +116,29 @@ impl<E: Engine> ContainerDriver<E> {
                 format!("the engine started {what}, but does not say when"),
             )
         })
+    }
+
+    /// Starts the workload with the runtime that it may lack, and hands its bootstrap to the process that has begun.
+    async fn start_workload(
+        &self,
+        id: &ContainerId,
+        bootstrap: Bytes,
+        runtime: bool,
+    ) -> Result<(Incarnation, E::Input), DriverError> {
+        const WHAT: &str = "the workload's container";
+        if runtime {
+            let runtime = Delivery {
+                runtime: true,
+                ..Delivery::default()
+            };
+            self.deliver(id, runtime).await?;
+        }
+        self.engine
+            .start_container(id)
+            .await
+            .map_err(|e| starting(e, id, WHAT))?;
+        let (begun, input) = join(self.begun(id, WHAT), self.hand_over(id, bootstrap)).await;
+        Ok((begun?, input?))
     }
 
     /// Kills what a failed launch may have started.
@@ -222,25 +251,15 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
             ));
         };
         // The supervisor starts while the runtime is on its way.
-        let workload = async {
-            if pending.runtime {
-                let runtime = Delivery {
-                    runtime: true,
-                    ..Delivery::default()
-                };
-                self.deliver(&run.workload, runtime).await?;
-            }
-            self.start(&run.workload, "the workload's container").await
-        };
         let (workload, supervisor) = join(
-            workload,
+            self.start_workload(&run.workload, pending.workload, pending.runtime),
             self.start(&run.supervisor, "the supervisor's container"),
         )
         .await;
-        // Held until both have been started, which is when their bootstraps are read.
-        drop((pending.workload, pending.supervisor));
+        // Held until it has been started, which is when its bootstrap is read.
+        drop(pending.supervisor);
         match (workload, supervisor) {
-            (Ok(workload), Ok(supervisor)) => Ok(Launched {
+            (Ok((workload, _input)), Ok(supervisor)) => Ok(Launched {
                 workload,
                 supervisor,
             }),

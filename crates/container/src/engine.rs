@@ -211,7 +211,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether a new volume gets what the image has at its mount point, and the owner of that, when a container is
     /// made, rather than when it is first started.
     const FILLS_VOLUMES: bool;
-    /// Holds a container's standard input until it has been started.
+    /// Holds a container's standard input open.
     type Input: Send + 'static;
 
     /// Who the engine is.
@@ -224,8 +224,10 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         plan: &ContainerPlan,
     ) -> impl Future<Output = Result<ContainerId, EngineError>> + Send;
-    /// Hands bytes, and their end, to the process that the next start begins, as its standard input. They are
-    /// kept nowhere. What is returned has to be held until the container has been started.
+    /// Hands bytes, and their end, to a container's process as its standard input: to the one that runs, or that
+    /// the next start begins. They are kept nowhere, but cannot be taken back either: bytes for a process that is
+    /// never begun come before all that is handed over later. What is returned has to be held until the process
+    /// has been started.
     fn attach_input(
         &self,
         id: &ContainerId,

@@ -1,9 +1,10 @@
-//! What a prepared run still needs when it is launched: the open ends of its bootstraps, which its halves then read,
-//! and whether its workload lacks the runtime.
+//! What a prepared run still needs when it is launched: the bootstraps that its halves then read, and whether its
+//! workload lacks the runtime.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
 use openshell_core::ContainerId;
 
 /// Runs that may be prepared and not launched at one time; beyond it the oldest ids give way.
@@ -11,9 +12,10 @@ const MAX_PENDING: usize = 4096;
 
 /// One prepared run.
 pub(crate) struct Pending<I> {
-    /// The open end of the workload's bootstrap.
-    pub(crate) workload: I,
-    /// The open end of the supervisor's.
+    /// The workload's bootstrap. It is handed over once the workload has been started: its container is kept from
+    /// run to run, and what is handed to a process that is then never begun would be read by the next.
+    pub(crate) workload: Bytes,
+    /// The open end of the supervisor's, whose container is new in every run.
     pub(crate) supervisor: I,
     /// The workload lacks the sandbox runtime.
     pub(crate) runtime: bool,

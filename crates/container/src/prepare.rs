@@ -123,11 +123,11 @@ impl<E: Engine> ContainerDriver<E> {
             self.seed_workspace(&identity, &ground),
         )
         .await;
-        let (workload, workload_input) = workload?;
+        let (workload, workload_bootstrap) = workload?;
         let (supervisor, supervisor_input) = supervisor?;
         seeded?;
         let pending = Pending {
-            workload: workload_input,
+            workload: workload_bootstrap,
             supervisor: supervisor_input,
             runtime: self.lacks_runtime(&workload, &ground, new_link).await?,
         };
@@ -236,17 +236,14 @@ impl<E: Engine> ContainerDriver<E> {
         identity: &Identity,
         run: &RunRequest,
         ground: &Ground,
-    ) -> Result<(ContainerId, E::Input), DriverError> {
+    ) -> Result<(ContainerId, Bytes), DriverError> {
         let id = match ground {
             Ground::Kept(id, _) => id.clone(),
             Ground::New(image) => self.create_workload(identity, run, image).await?,
         };
         let mut bootstrap = run.sandbox_bootstrap.clone();
         bootstrap.supervisor_uid = SUPERVISOR_UID;
-        let input = self
-            .hand_over(&id, delivery::bootstrap(&bootstrap)?)
-            .await?;
-        Ok((id, input))
+        Ok((id, delivery::bootstrap(&bootstrap)?))
     }
 
     async fn create_workload(
@@ -370,7 +367,11 @@ impl<E: Engine> ContainerDriver<E> {
         Ok((id, input))
     }
 
-    async fn hand_over(&self, id: &ContainerId, bytes: Bytes) -> Result<E::Input, DriverError> {
+    pub(crate) async fn hand_over(
+        &self,
+        id: &ContainerId,
+        bytes: Bytes,
+    ) -> Result<E::Input, DriverError> {
         self.engine.attach_input(id, bytes).await.map_err(|e| {
             if e.kind == EngineErrorKind::NotFound {
                 return missing(id);

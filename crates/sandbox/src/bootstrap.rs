@@ -1,23 +1,30 @@
 //! The one-use bootstrap: read, checked and unlinked before anything untrusted runs.
 
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal as _, Read as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openshell_core::bootstrap::SandboxBootstrap;
 use openshell_core::{Generation, SandboxId};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use thiserror::Error;
 
-/// A larger file is not ours.
+/// A larger one is not ours.
 const MAX_SIZE: u64 = 16 * 1024;
+/// The gateway hands it over as soon as we have begun. Nothing comes if it has died meanwhile, or if we were started by
+/// somebody else: then there is nothing to wait for, and an end is what lets it be begun anew.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is nothing to start with.
 #[derive(Debug, Error)]
 pub(crate) enum BootstrapError {
     /// Not there, or not readable.
     #[error(
-        "cannot read the bootstrap {path}: {error}; the gateway delivers it before each start, so start this sandbox with `openshell sandbox start`, not through the engine"
+        "cannot read the bootstrap {path}: {error}; the gateway delivers it with each start, so start this sandbox with `openshell sandbox start`, not through the engine"
     )]
     Unreadable {
         /// Where.
@@ -60,7 +67,8 @@ pub(crate) fn take(path: &Path) -> Result<Bootstrap, BootstrapError> {
     let size = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata.len(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return decode(&from_input(std::io::stdin().lock()).map_err(unreadable)?);
+            let input = rustix::io::dup(std::io::stdin()).map_err(|e| unreadable(e.into()))?;
+            return decode(&from_input(input.into(), PATIENCE).map_err(unreadable)?);
         }
         Err(e) => return Err(unreadable(e)),
     };
@@ -73,16 +81,32 @@ pub(crate) fn take(path: &Path) -> Result<Bootstrap, BootstrapError> {
 }
 
 /// The engine hands it over on standard input, so that it never lies anywhere.
-fn from_input(input: impl std::io::Read + std::io::IsTerminal) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
+fn from_input(mut input: File, patience: Duration) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    if !input.is_terminal() {
-        input.take(MAX_SIZE + 1).read_to_end(&mut text)?;
+    if input.is_terminal() {
+        return Err(ErrorKind::NotFound.into());
     }
-    if text.is_empty() {
-        return Err(std::io::ErrorKind::NotFound.into());
+    let deadline = Instant::now() + patience;
+    let mut piece = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut ready = [PollFd::new(&input, PollFlags::IN)];
+        let wait = Timespec::try_from(left).map_err(std::io::Error::other)?;
+        match rustix::event::poll(&mut ready, Some(&wait)) {
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(0) => return Err(ErrorKind::TimedOut.into()),
+            Ok(_) => {}
+        }
+        match input.read(&mut piece)? {
+            0 if text.is_empty() => return Err(ErrorKind::NotFound.into()),
+            0 => return Ok(text),
+            read => text.extend_from_slice(&piece[..read]),
+        }
+        if text.len() as u64 > MAX_SIZE {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
     }
-    Ok(text)
 }
 
 fn decode(text: &[u8]) -> Result<Bootstrap, BootstrapError> {

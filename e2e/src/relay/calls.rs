@@ -99,6 +99,11 @@ impl Calls {
         Self::to("DELETE", "/containers/*")
     }
 
+    /// Attaching to its streams.
+    pub const fn attachments() -> Self {
+        Self::to("POST", "/containers/*/attach")
+    }
+
     /// The stream of events.
     pub const fn events() -> Self {
         Self::to("GET", "/events")

@@ -426,15 +426,15 @@ pub(super) fn report_overdue(turn: &mut Turn<'_>) {
 pub(super) fn conclude_exit(turn: &mut Turn<'_>, supervisor: Supervisor) {
     let started = turn.run().is_some_and(|r| r.main_started.is_some());
     let ended = turn.s.ended.clone();
-    if let Course::Bring(_) = turn.s.course
-        && !started
-        && turn.s.reported.is_none()
-    {
+    // A supervisor that lives and does not come has never met its workload.
+    let alone = turn.s.adopting && turn.s.session.is_none() && supervisor == Supervisor::Alive;
+    let unbegun = !started && turn.s.reported.is_none();
+    if unbegun && (alone || matches!(turn.s.course, Course::Bring(_))) {
         let code = ended.map_or_else(String::new, |e| format!(" with {}", e.code));
         let message = format!(
             "the workload's container ended{code} before its main process was started; see the sandbox's log"
         );
-        settle::start_failed(turn, false, Reason::StartFailed, message);
+        settle::launch_failed(turn, Reason::StartFailed, message);
         return;
     }
     let end = classify(Facts {

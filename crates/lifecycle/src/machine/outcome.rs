@@ -304,8 +304,9 @@ pub(super) fn on_stray(turn: &mut Turn<'_>, container: &ContainerId, generation:
     let known = life.retired.contains(container)
         || turn.s.retiring.contains(container)
         || turn.run().and_then(|r| r.supervisor.as_ref()) == Some(container);
-    // A start in flight may be just making it.
-    let making = turn.s.activity.is_some() || generation > life.generation;
+    // A start in flight may be just making it; of an earlier run nothing is made any more.
+    let making = generation > life.generation
+        || (generation == life.generation && turn.s.activity.is_some());
     if !known && !making && turn.s.course != Course::Remove {
         turn.life().retired.push(container.clone());
         turn.note = "it is removed".to_owned();

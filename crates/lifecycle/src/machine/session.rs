@@ -255,7 +255,7 @@ fn run_failed(turn: &mut Turn<'_>, reason: Reason, message: &str) {
             },
         );
     } else {
-        settle::start_failed(turn, false, reason, message.to_owned());
+        settle::launch_failed(turn, reason, message.to_owned());
     }
 }
 

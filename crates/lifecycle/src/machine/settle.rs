@@ -92,6 +92,24 @@ pub(super) fn start_failed(turn: &mut Turn<'_>, permanent: bool, reason: Reason,
     );
 }
 
+/// A run that was launched, and whose main process was not started. Where an earlier gateway process may have died in
+/// the middle of the launch, that is no fault of the run's: it is made anew.
+pub(super) fn launch_failed(turn: &mut Turn<'_>, reason: Reason, message: String) {
+    if turn.s.adopting {
+        contain(
+            turn,
+            End {
+                cause: Cause::Infrastructure,
+                exit: None,
+                reason,
+                message,
+            },
+        );
+    } else {
+        start_failed(turn, false, reason, message);
+    }
+}
+
 /// A supervisor that did not come into session. Of a run that was found rather than made, that is a loss, which
 /// is relaunched as a new run.
 pub(super) fn session_failed(turn: &mut Turn<'_>, message: String) {

@@ -33,3 +33,31 @@ fn a_malformed_one_is_refused_and_says_which_field() {
     let extra = text("AAAA").replacen('{', r#"{"more":1,"#, 1);
     assert!(decode(extra.as_bytes()).is_err());
 }
+
+#[test]
+fn it_is_read_to_its_end_from_what_is_handed_over_and_not_waited_for_without_bound() {
+    let pipe = || {
+        let (ours, theirs) = std::io::pipe().unwrap();
+        (File::from(std::os::fd::OwnedFd::from(ours)), theirs)
+    };
+    let long = Duration::from_secs(60);
+    let (input, mut handed) = pipe();
+    std::io::Write::write_all(&mut handed, b"what is ").unwrap();
+    let reading = std::thread::spawn(move || from_input(input, long));
+    std::io::Write::write_all(&mut handed, b"handed over").unwrap();
+    drop(handed);
+    assert_eq!(reading.join().unwrap().unwrap(), b"what is handed over");
+    // Nothing comes, and no end of it.
+    let (input, _handed) = pipe();
+    let late = from_input(input, Duration::from_millis(20)).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::TimedOut);
+    // Nobody had anything to hand over.
+    let (input, handed) = pipe();
+    drop(handed);
+    let none = from_input(input, long).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    let (input, mut handed) = pipe();
+    std::io::Write::write_all(&mut handed, &[b'x'; 20 * 1024]).unwrap();
+    let large = from_input(input, long).unwrap_err();
+    assert_eq!(large.kind(), ErrorKind::FileTooLarge);
+}

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use openshell_core::{Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
+use openshell_core::{Generation, Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
 
-use super::harness::{Harness, hello};
+use super::harness::{Harness, hello, instance};
 use crate::config::{FenceConfig, RestoreMode, ShutdownMode};
 use crate::driver::{Role, Sighting};
 use crate::fence::{CommandError, LifecycleFence};
-use crate::ports::{Environment, MainReport};
-use crate::simulated::{Fault, Method};
+use crate::ports::{Environment, MainReport, SessionEvent};
+use crate::simulated::{Fault, Gate, Method};
 
 fn bound(h: &Harness, id: SandboxId) -> SupervisorInstance {
     let run = h.record(id).life.run.clone().expect("a run");
@@ -220,6 +220,78 @@ async fn a_supervisor_that_an_interrupted_start_left_is_swept_up() {
     .await;
     assert!(g.driver.container(id, Role::Workload).is_some());
     assert_eq!(g.fence.leftovers().await.expect("listed"), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l13_a_supervisor_of_an_earlier_run_is_swept_up_while_a_newer_one_is_being_made() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    h.fence.stop(id).await.expect("accepted");
+    h.until(id, "clean", |r| r.life.retired.is_empty()).await;
+    h.driver
+        .script(Method::PrepareRun, Some(id), Fault::Hold(Gate::new()));
+    h.fence.start(id).await.expect("accepted");
+    h.eventually("run 2 is being made", || {
+        h.driver.count(Method::PrepareRun, id) == 2
+    })
+    .await;
+    h.fence.kill();
+    // What run 2 had made, and nobody has recorded.
+    h.driver.leave_supervisor(id, 2);
+    let making = Gate::new();
+    h.driver
+        .script(Method::PrepareRun, Some(id), Fault::Hold(making.clone()));
+    let g = h.again(FenceConfig::default()).await;
+    g.eventually("run 3 is being made, and run 2 swept up", || {
+        g.driver.count(Method::PrepareRun, id) == 3
+            && g.driver.container(id, Role::Supervisor).is_none()
+    })
+    .await;
+    making.open();
+    g.ready_run(id, 3).await;
+    assert_eq!(g.driver.containers(), 2);
+}
+
+/// A run that an earlier gateway process has launched, and that nobody has heard of since.
+async fn half_launched(gone: bool) -> (Harness, SandboxId) {
+    let h = Harness::new().await;
+    h.mute_supervisors();
+    let accepted = h.create("a", RestartPolicy::Never).await.expect("created");
+    let id = accepted.meta.id;
+    h.until(id, "launched", |r| {
+        r.life.condition.reason == Reason::SupervisorNotConnected
+    })
+    .await;
+    h.fence.kill();
+    if gone {
+        h.driver.exit(id, Role::Workload, 70, false);
+    }
+    let waits = h.driver.count(Method::Wait, id);
+    let g = h.again(FenceConfig::default()).await;
+    if !gone {
+        g.eventually("both halves are watched", || {
+            g.driver.count(Method::Wait, id) == waits + 2
+        })
+        .await;
+    }
+    (g, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_launch_that_the_gateways_death_interrupted_is_made_anew() {
+    // Its workload has never got its bootstrap, and gives up, or has done so before.
+    for gone in [false, true] {
+        let (g, id) = half_launched(gone).await;
+        g.driver.exit(id, Role::Workload, 70, false);
+        g.ready_run(id, 2).await;
+    }
+    // Its supervisor has waited for the workload in vain.
+    let (g, id) = half_launched(false).await;
+    let late = SessionEvent::Failed("LinkTimedOut".to_owned(), "nobody dialled".to_owned());
+    g.fence
+        .session_event(id, Generation(1), instance(5), late)
+        .await;
+    g.ready_run(id, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
