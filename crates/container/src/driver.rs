@@ -11,8 +11,8 @@ use openshell_core::bootstrap::RESERVED;
 use openshell_core::{ContainerId, EngineId, ImageRef, Incarnation};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{
-    ByteStream, Containers, DriverError, DriverErrorKind, EngineExit, EngineInfo, EngineSignal,
-    Launched, Owned, Permit, Prepared, Progress, RunRequest, Sighting, StopOutcome, WaitOutcome,
+    ByteStream, Containers, DriverError, DriverErrorKind, EngineInfo, EngineSignal, Launched,
+    Owned, Permit, Prepared, Progress, RunRequest, Sighting, StopOutcome, WaitOutcome,
 };
 use tokio::sync::mpsc;
 
@@ -29,6 +29,7 @@ use crate::labels::of_namespace;
 use crate::ownership::owned_by;
 use crate::prepare::missing;
 use crate::saved_image::SavedImage;
+use crate::sighting::{incarnation, sighting};
 use crate::supervisor_image::supervisor_image;
 
 /// How long a container may be on its way between two states, and how often that is looked at.
@@ -449,37 +450,6 @@ fn inside(path: &Path) -> Result<&str, DriverError> {
     match path.to_str() {
         Some(text) if !text.contains('\0') => Ok(text),
         _ => Err(invalid("it is not UTF-8 without NUL bytes")),
-    }
-}
-
-fn incarnation(facts: &ContainerFacts) -> Option<Incarnation> {
-    Some(Incarnation {
-        container: facts.id.clone(),
-        started_at: facts.started_at?,
-    })
-}
-
-/// What the engine's description of a container amounts to.
-pub(crate) fn sighting(facts: &ContainerFacts) -> Sighting {
-    match (facts.status, incarnation(facts)) {
-        (ContainerStatus::InTransition, _) => Sighting::InTransition,
-        (ContainerStatus::Running, Some(present)) => Sighting::Running(present),
-        // Running without a start is not a state that lasts.
-        (ContainerStatus::Running, None) => Sighting::InTransition,
-        (ContainerStatus::Exited, Some(ended)) => Sighting::Exited(
-            ended.clone(),
-            EngineExit {
-                code: facts.exit_code,
-                oom_killed: facts.oom_killed,
-                // Engines note the start once it has returned; a short process has ended before that.
-                finished_at: facts
-                    .finished_at
-                    .unwrap_or(ended.started_at)
-                    .max(ended.started_at),
-            },
-        ),
-        // A failed start leaves "exited" without ever having started.
-        (ContainerStatus::Created | ContainerStatus::Exited, _) => Sighting::Created,
     }
 }
 

@@ -22,6 +22,7 @@ mod prepare;
 pub mod pull;
 pub mod reference;
 mod saved_image;
+mod sighting;
 pub mod supervisor_image;
 mod watch;
 pub mod workspace_image;
