@@ -15,10 +15,6 @@ use crate::world::{Half, PATIENCE, World, cli};
 
 const MAIN: &[&str] = &["sh", "-c", "echo run >> /sandbox/boots; exec sleep 1000000"];
 
-fn boots(world: &World, name: &str) -> usize {
-    world.file_by_engine(name, "/sandbox/boots").lines().count()
-}
-
 /// The sandboxes that have running containers, by the engine's word.
 fn running(world: &World) -> BTreeSet<String> {
     let namespace = &world.gateway.settings().namespace;
@@ -104,7 +100,8 @@ fn a7_stop_and_start_in_a_row_are_never_shown_as_an_error() {
             }
             shown
         });
-        for _ in 0..ROUNDS {
+        for round in 1..=ROUNDS {
+            world.wait_boots("box", round);
             world.ok(&["sandbox", "stop", "box"]);
             world.ok(&["sandbox", "start", "box"]);
         }
@@ -115,7 +112,7 @@ fn a7_stop_and_start_in_a_row_are_never_shown_as_an_error() {
     let events = world.events("box");
     assert!(!world.journal("box").iter().any(failed), "{events}");
     assert!(!shown.contains("Error"), "{shown:?}\n{events}");
-    assert_eq!(boots(&world, "box"), ROUNDS + 1);
+    world.wait_boots("box", ROUNDS + 1);
     assert_eq!(world.record("box")["generation"], ROUNDS + 1);
     world.delete("box");
     world.nothing_is_left();
@@ -149,7 +146,7 @@ fn a8_five_kinds_of_end_have_five_reasons_and_only_the_users_stop_is_stopped() {
     }
     for name in ["killed", "halted"] {
         world.ok(&["sandbox", "start", name]);
-        assert_eq!(world.said(name, "wc -l < /sandbox/boots"), "2");
+        world.wait_boots(name, 2);
     }
     world.ok(&["sandbox", "delete", "--all", "--yes"]);
     world.nothing_is_left();
@@ -222,7 +219,7 @@ fn a12_an_engine_that_went_down_and_came_back_is_followed_by_a_new_run() {
     while_away(&world, || drop(kill_both(&world)));
     let record = world.wait_run("box", 2);
     assert_eq!(record["phase"], "Ready", "{record}");
-    assert_eq!(boots(&world, "box"), 2);
+    world.wait_boots("box", 2);
     world.delete("box");
     world.nothing_is_left();
 }
@@ -269,12 +266,12 @@ fn a13_a_client_that_dies_is_nothing_to_the_sandbox_that_it_made_or_watched() {
         .expect("Ready");
         client.kill().expect("it ran");
         client.wait().expect("it has ended");
-        assert_eq!(world.said("box", "wc -l < /sandbox/boots"), "1");
+        world.wait_boots("box", 1);
         assert_eq!(world.phase("box"), "Ready");
     }
     world.ok(&["sandbox", "stop", "box"]);
     world.ok(&["sandbox", "start", "box"]);
-    assert_eq!(boots(&world, "box"), 2);
+    world.wait_boots("box", 2);
     let failed = |entry: &Value| entry["new_phase"] == "Error";
     assert!(!world.journal("box").iter().any(failed));
     world.delete("box");
@@ -315,15 +312,15 @@ fn a19_a_start_that_the_gateways_death_interrupts_is_made_anew_and_main_runs_onc
             world.ok(&[&create, MAIN].concat());
         });
         world.wait_phase("box", "Ready", PATIENCE);
-        assert_eq!(world.said("box", "wc -l < /sandbox/boots"), "1");
+        world.wait_boots("box", 1);
     }
     let start = |world: &World| drop(world.ok(&["sandbox", "start", "box", "--no-wait"]));
     // The same with the container of earlier runs; then one that is started, and knows nothing yet.
-    for (calls, boots) in [(Calls::starts(), "2"), (Calls::attachments(), "3")] {
+    for (calls, boots) in [(Calls::starts(), 2), (Calls::attachments(), 3)] {
         world.ok(&["sandbox", "stop", "box"]);
         dies_before(&mut world, calls, start);
         world.wait_phase("box", "Ready", PATIENCE);
-        assert_eq!(world.said("box", "wc -l < /sandbox/boots"), boots);
+        world.wait_boots("box", boots);
     }
     // And without any death: a start that is given up before its launch leaves nothing for the next one.
     world.ok(&["sandbox", "stop", "box"]);
@@ -332,7 +329,7 @@ fn a19_a_start_that_the_gateways_death_interrupts_is_made_anew_and_main_runs_onc
     assert_ne!(world.run(&["sandbox", "start", "box"]).code, 0);
     assert_eq!(refused.met(), 1);
     world.ok(&["sandbox", "start", "box"]);
-    assert_eq!(world.said("box", "wc -l < /sandbox/boots"), "4");
+    world.wait_boots("box", 4);
     world.delete("box");
     world.nothing_is_left();
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::world::{Half, PATIENCE, World};
 
 /// Notes each run, and fails when it is told to.
-const MAIN: &str = "echo run >> /sandbox/boots; n=$(wc -l < /sandbox/boots); echo \"of run $n\" > /sandbox/file-$n; \
+const MAIN: &str = "touch /sandbox/boots; n=$(($(wc -l < /sandbox/boots) + 1)); echo \"of run $n\" > /sandbox/file-$n; echo run >> /sandbox/boots; \
     while [ ! -e /sandbox/end-$n ]; do usleep 50000; done; exit 17";
 
 /// A sandbox whose second run is Ready, and what the gateway has not yet heard of the first.
@@ -49,13 +49,6 @@ fn stale_deaths(world: &World) -> usize {
     world.judged("phoenix", "stale", "workload")
 }
 
-fn boots(world: &World) -> usize {
-    world
-        .file_by_engine("phoenix", "/sandbox/boots")
-        .lines()
-        .count()
-}
-
 /// What must not change: the record but for its version, and both processes by the engine's own word.
 fn standing(world: &World) -> (Value, [Option<String>; 2]) {
     let mut record = world.record("phoenix");
@@ -81,8 +74,8 @@ fn s1_a_b_an_exit_that_is_told_after_the_replacement_is_ready_changes_nothing() 
     world.wait_judged("phoenix", "stale", "workload", 2);
     assert_eq!(standing(&world), before);
     let files = "cat /sandbox/file-1 /sandbox/file-2";
+    world.wait_boots("phoenix", 2);
     assert_eq!(world.said("phoenix", files), "of run 1\nof run 2");
-    assert_eq!(boots(&world), 2);
     world.delete("phoenix");
     world.nothing_is_left();
 }
@@ -107,9 +100,9 @@ fn s1_c_a_genuine_exit_right_behind_the_stale_one_is_acted_on() {
     assert_eq!(record["restart_count"], 2, "{record}");
     world.wait_judged("phoenix", "stale", "workload", 1);
     waits.release();
+    world.wait_boots("phoenix", 3);
     assert_eq!(world.said("phoenix", "cat /sandbox/file-3"), "of run 3");
     assert!(world.running_since("phoenix", Half::Workload).is_some());
-    assert_eq!(boots(&world), 3);
     world.delete("phoenix");
     world.nothing_is_left();
 }
@@ -134,7 +127,7 @@ fn s1_d_a_genuine_loss_of_the_supervisor_after_the_stale_exit_still_contains() {
     assert!(world.journal("phoenix").iter().any(contained), "{events}");
     let again = world.running_since("phoenix", Half::Workload);
     assert!(again.is_some() && again != since, "{since:?} {again:?}");
-    assert_eq!(boots(&world), 3);
+    world.wait_boots("phoenix", 3);
     world.delete("phoenix");
     world.nothing_is_left();
 }

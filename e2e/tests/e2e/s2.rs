@@ -33,13 +33,6 @@ fn of_workload(calls: Calls) -> Calls {
     calls.sandbox("box").of(Half::Workload)
 }
 
-fn boots(world: &World) -> usize {
-    world
-        .file_by_engine("box", "/sandbox/boots")
-        .lines()
-        .count()
-}
-
 fn kill_supervisor(world: &World) {
     let supervisor = world.container("box", Half::Supervisor);
     world.docker(&["kill", "-s", "KILL", &supervisor]);
@@ -115,7 +108,7 @@ fn s2_a_b_d_a_stop_that_meets_the_failure_it_recovers_from_ends_stopped() {
     assert_eq!(after["phase"], "Ready", "{after}");
     assert_eq!(after["id"], before["id"]);
     assert_eq!(world.said("box", "cat /sandbox/note"), "kept");
-    assert_eq!(boots(&world), 2);
+    world.wait_boots("box", 2);
     world.delete("box");
     world.nothing_is_left();
 }
@@ -146,7 +139,7 @@ fn s2_a_the_engines_word_ends_the_stop_and_no_newer_run_begins_before_the_older_
     assert_eq!(world.phase("box"), "Ready");
     assert_eq!(world.running_since("box", Half::Workload), since);
     assert_eq!(world.said("box", "cat /sandbox/note"), "kept");
-    assert_eq!(boots(&world), 2);
+    world.wait_boots("box", 2);
     world.ok(&["sandbox", "delete", "box", "other"]);
     world.nothing_is_left();
 }
@@ -173,7 +166,7 @@ fn s2_c_a_stop_that_really_fails_says_so_and_can_be_tried_again() {
     world.ok(&["sandbox", "stop", "box"]);
     assert_eq!(world.phase("box"), "Stopped");
     assert_eq!(world.running_since("box", Half::Workload), None);
-    assert_eq!(boots(&world), 1);
+    world.wait_boots("box", 1);
     world.delete("box");
     world.nothing_is_left();
 }
@@ -219,7 +212,7 @@ fn s2_c_a_start_during_a_stop_follows_it_and_is_not_trampled() {
     world.wait_judged("box", "stale", "workload", 1);
     assert_eq!(world.phase("box"), "Ready");
     assert_eq!(world.running_since("box", Half::Workload), since);
-    assert_eq!(boots(&world), 2);
+    world.wait_boots("box", 2);
     world.delete("box");
     world.nothing_is_left();
 }
@@ -234,7 +227,7 @@ fn s2_c_a_delete_during_a_stop_wins_and_leaves_nothing() {
     assert_eq!(unheard.deaths.release(), 1);
     // Nothing of it comes back, and the name is free.
     world.create("box", &[], MAIN);
-    assert_eq!(boots(&world), 1);
+    world.wait_boots("box", 1);
     world.delete("box");
     world.nothing_is_left();
 }

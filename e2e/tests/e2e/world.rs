@@ -222,6 +222,23 @@ impl World {
         outcome.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
+    /// Waits until main has noted so many runs, and sees that it has noted no more. Ready says that main was started,
+    /// not that its shell has come to the line that notes it.
+    pub(crate) fn wait_boots(&self, name: &str, runs: usize) {
+        let container = self.container(name, Half::Workload);
+        let path = format!("{container}:/sandbox/boots");
+        let mut seen = 0;
+        let noted = wait::until("main's notes", PATIENCE, || {
+            let copied = command::run(self.gateway.docker().args(["cp", &path, "-"]))?;
+            if copied.code == 0 {
+                seen = self.file_by_engine(name, "/sandbox/boots").lines().count();
+            }
+            Ok((seen >= runs).then_some(()))
+        });
+        noted.unwrap_or_else(|error| panic!("{error:#}: {seen} of {runs}"));
+        assert_eq!(seen, runs, "main has run more often than it was started");
+    }
+
     /// A file of a sandbox, read past the gateway: by the engine, also from a container that does not run.
     pub(crate) fn file_by_engine(&self, name: &str, path: &str) -> String {
         let container = self.container(name, Half::Workload);

@@ -48,6 +48,7 @@ pub(crate) fn life(record: &SandboxRecord) -> plus::Life {
         }),
         restart_count: life.restart.count,
         next_restart_time: life.restart.next.map(time),
+        resource_version: record.resource_version,
     }
 }
 

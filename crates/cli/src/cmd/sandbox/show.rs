@@ -39,8 +39,8 @@ impl GetArgs {
     pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
         let name = &self.name.name;
         let gateway = Gateway::connect(global).await?;
-        let (sandbox, life) = tokio::join!(get(&gateway, name), life(&gateway, name));
-        let view = SandboxView::new(&sandbox?, life.as_ref());
+        let (sandbox, life) = both(&gateway, name).await?;
+        let view = SandboxView::new(&sandbox, life.as_ref());
         print(
             &view,
             self.output.output,
@@ -48,6 +48,28 @@ impl GetArgs {
             || view.details(clock::now()),
         )?;
         Ok(Exit::Done)
+    }
+}
+
+/// So often a record that changes is read again.
+const READINGS: u32 = 8;
+
+/// The public record and what it has no field for, of one version: read again while it changes in between.
+async fn both(gateway: &Gateway, name: &str) -> CliResult<(api::Sandbox, Option<plus::Life>)> {
+    let mut readings = 0;
+    loop {
+        let (sandbox, life) = tokio::join!(get(gateway, name), life(gateway, name));
+        let sandbox = sandbox?;
+        readings += 1;
+        let version = sandbox.metadata.as_ref().map_or(0, |m| m.resource_version);
+        // A gateway that tells no version of it cannot be asked for the same.
+        let same = |life: &plus::Life| [0, version].contains(&life.resource_version);
+        if life.as_ref().is_none_or(same) {
+            return Ok((sandbox, life));
+        }
+        if readings == READINGS {
+            return Ok((sandbox, None));
+        }
     }
 }
 
