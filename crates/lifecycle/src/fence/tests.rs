@@ -6,6 +6,7 @@ mod harness;
 mod losses;
 mod observations;
 mod races;
+mod removals;
 mod requests;
 mod restores;
 mod s1_s2;
