@@ -123,6 +123,7 @@ fn a8_five_kinds_of_end_have_five_reasons_and_only_the_users_stop_is_stopped() {
     let world = World::new("a8");
     for name in ["asked", "killed", "halted"] {
         world.create(name, &[], MAIN);
+        world.wait_boots(name, 1);
     }
     world.ok(&["sandbox", "stop", "asked"]);
     world.docker(&["kill", &world.container("killed", Half::Workload)]);
@@ -216,6 +217,7 @@ fn kill_both(world: &World) -> String {
 fn a12_an_engine_that_went_down_and_came_back_is_followed_by_a_new_run() {
     let world = World::behind_relay("a12", "");
     world.create("box", &[], MAIN);
+    world.wait_boots("box", 1);
     while_away(&world, || drop(kill_both(&world)));
     let record = world.wait_run("box", 2);
     assert_eq!(record["phase"], "Ready", "{record}");

@@ -117,6 +117,7 @@ fn s1_d_a_genuine_loss_of_the_supervisor_after_the_stale_exit_still_contains() {
     waits.release();
     assert_eq!(deaths.release(), 1);
     world.wait_judged("phoenix", "stale", "workload", 1);
+    world.wait_boots("phoenix", 2);
     let since = world.running_since("phoenix", Half::Workload);
     let supervisor = world.container("phoenix", Half::Supervisor);
     world.docker(&["kill", "-s", "KILL", &supervisor]);

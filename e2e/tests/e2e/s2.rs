@@ -61,6 +61,7 @@ fn lost(name: &str) -> (World, Unheard, Trap) {
     let world = World::behind_relay(name, SHORT);
     let unheard = Unheard::of(&world);
     world.create("box", &[], MAIN);
+    world.wait_boots("box", 1);
     world.said("box", "echo kept > /sandbox/note");
     let kills = of_workload(Calls::kills());
     let cleanup = world.relay().trap(kills, Fault::HoldAnswer);
@@ -148,6 +149,7 @@ fn s2_a_the_engines_word_ends_the_stop_and_no_newer_run_begins_before_the_older_
 fn s2_c_a_stop_that_really_fails_says_so_and_can_be_tried_again() {
     let world = World::behind_relay("s2-fails", "");
     world.create("box", &[], MAIN);
+    world.wait_boots("box", 1);
     let relay = world.relay();
     let [stops, kills] = [Calls::stops(), Calls::kills()]
         .map(|calls| relay.trap(of_workload(calls), Fault::Answer(500, BUSY)));
@@ -175,6 +177,7 @@ fn s2_c_a_stop_that_really_fails_says_so_and_can_be_tried_again() {
 fn s2_c_containment_goes_on_until_the_engine_obeys() {
     let world = World::behind_relay("s2-contain", "");
     world.create("box", &[], MAIN);
+    world.wait_boots("box", 1);
     let kills = of_workload(Calls::kills()).times(2);
     let refused = world.relay().trap(kills, Fault::Answer(500, BUSY));
     kill_supervisor(&world);
@@ -191,6 +194,7 @@ fn stopping(name: &str) -> (World, Unheard, Trap) {
     let world = World::behind_relay(name, "");
     let unheard = Unheard::of(&world);
     world.create("box", &[], MAIN);
+    world.wait_boots("box", 1);
     let stops = of_workload(Calls::stops());
     let stop = world.relay().trap(stops, Fault::HoldAnswer);
     world.ok(&["sandbox", "stop", "box", "--no-wait"]);

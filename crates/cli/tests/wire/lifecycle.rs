@@ -247,6 +247,21 @@ fn a_list_has_its_envelope_all_pages_and_the_generation() {
 }
 
 #[test]
+fn a_record_is_shown_as_it_was_at_one_moment() {
+    let fake = Fake::start().with("a", P::Ready);
+    fake.world.change(|s| {
+        let meta = s.sandboxes.get_mut("a").and_then(|s| s.metadata.as_mut());
+        meta.unwrap().resource_version = 7;
+    });
+    let done = fake.run(&["sandbox", "get", "a", "-o", "json"]);
+    let record: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        (&record["phase"], &record["generation"]),
+        (&"Ready".into(), &3.into())
+    );
+}
+
+#[test]
 fn a_record_of_nothing_is_not_found_in_words() {
     let done = Fake::start().run(&["sandbox", "get", "none"]);
     assert_eq!(done.code, 3);
