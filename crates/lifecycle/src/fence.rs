@@ -243,7 +243,8 @@ pub trait LifecycleFence: sealed::Sealed + Send + Sync + 'static {
         tar: ByteStream,
     ) -> impl Future<Output = Result<(), CommandError>> + Send;
 
-    /// Takes up everything the store holds: called once, at start. Returns at once; restores run concurrently.
+    /// Takes up everything the store holds: called once, at start. Returns once every record is published, without
+    /// asking the engine; restores run concurrently.
     fn restore(&self) -> impl Future<Output = Result<(), CommandError>> + Send;
     /// Stops accepting, lets what is in flight reach a durable point, and (by configuration) stops every run.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;

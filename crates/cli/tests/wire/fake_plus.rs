@@ -188,10 +188,17 @@ impl OpenShellPlus for World {
         request: Request<BatchGetLivesRequest>,
     ) -> Answer<BatchGetLivesResponse> {
         let lives = request.into_inner().sandbox_ids.into_iter();
-        let lives = lives.map(|sandbox_id| Life {
-            sandbox_id,
-            generation: 4,
-            ..Default::default()
+        let lives = lives.map(|sandbox_id| {
+            let name = sandbox_id.trim_start_matches("id-").to_owned();
+            let metadata = self.get(&name).ok().and_then(|s| s.metadata);
+            let version = metadata.map_or(0, |m| m.resource_version);
+            Life {
+                sandbox_id,
+                generation: 4,
+                // Of a record that has changed since, where records have versions at all.
+                resource_version: version.saturating_sub(1),
+                ..Default::default()
+            }
         });
         Ok(Response::new(BatchGetLivesResponse {
             lives: lives.collect(),

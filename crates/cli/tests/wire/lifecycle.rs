@@ -253,12 +253,13 @@ fn a_record_is_shown_as_it_was_at_one_moment() {
         let meta = s.sandboxes.get_mut("a").and_then(|s| s.metadata.as_mut());
         meta.unwrap().resource_version = 7;
     });
-    let done = fake.run(&["sandbox", "get", "a", "-o", "json"]);
-    let record: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!(
-        (&record["phase"], &record["generation"]),
-        (&"Ready".into(), &3.into())
-    );
+    for verb in [&["get", "a"] as &[&str], &["list"]] {
+        let done = fake.run(&[&["sandbox"], verb, &["-o", "json"]].concat());
+        let shown: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        let record = shown.pointer("/sandboxes/0").unwrap_or(&shown);
+        let seen = (&record["phase"], &record["generation"]);
+        assert_eq!(seen, (&"Ready".into(), &3.into()), "{verb:?}");
+    }
 }
 
 #[test]

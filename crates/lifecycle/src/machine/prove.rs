@@ -354,20 +354,7 @@ fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation, supervisor: Option<Engin
         let end = observe::own_end(turn);
         settle::contain(turn, end);
     } else if was_ready {
-        let cause = if turn.s.adopting {
-            Cause::Infrastructure
-        } else {
-            Cause::SupervisorLost
-        };
-        settle::contain(
-            turn,
-            End {
-                cause,
-                exit: None,
-                reason: Reason::ControlSupervisorExited,
-                message,
-            },
-        );
+        settle::supervisor_gone(turn, message);
     } else {
         settle::session_failed(turn, message);
     }

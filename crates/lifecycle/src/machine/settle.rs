@@ -110,19 +110,30 @@ pub(super) fn launch_failed(turn: &mut Turn<'_>, reason: Reason, message: String
     }
 }
 
+/// A supervisor that is gone, or does not come back, from a run that was Ready. While an earlier gateway process was
+/// away that counts as the infrastructure's doing, and the run is relaunched; else it goes to the policy.
+pub(super) fn supervisor_gone(turn: &mut Turn<'_>, message: String) {
+    let cause = if turn.s.adopting {
+        Cause::Infrastructure
+    } else {
+        Cause::SupervisorLost
+    };
+    contain(
+        turn,
+        End {
+            cause,
+            exit: None,
+            reason: Reason::ControlSupervisorExited,
+            message,
+        },
+    );
+}
+
 /// A supervisor that did not come into session. Of a run that was found rather than made, that is a loss, which
 /// is relaunched as a new run.
 pub(super) fn session_failed(turn: &mut Turn<'_>, message: String) {
     if turn.s.adopting {
-        contain(
-            turn,
-            End {
-                cause: Cause::Infrastructure,
-                exit: None,
-                reason: Reason::ControlSupervisorExited,
-                message,
-            },
-        );
+        supervisor_gone(turn, message);
     } else {
         start_failed(turn, false, Reason::ControlSupervisorStartFailed, message);
     }

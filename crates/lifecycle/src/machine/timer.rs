@@ -4,11 +4,10 @@ use jiff::SignedDuration;
 use openshell_core::journal::Verdict;
 use openshell_core::{OperationKind, Phase, Reason, Timestamp};
 
-use super::{Course, End, Halt, Stage, Then, Timer, Turn, Work};
+use super::{Course, Halt, Stage, Then, Timer, Turn, Work};
 use super::{drive, observe, settle};
 use crate::driver::Role;
 use crate::machine::Effect;
-use crate::restart::Cause;
 
 pub(super) fn on_timer(turn: &mut Turn<'_>, timer: Timer) {
     match turn.s.timers.get(&timer) {
@@ -174,20 +173,8 @@ fn adoption(turn: &mut Turn<'_>) {
         return;
     }
     let seconds = turn.context.config.adoption_window.as_secs();
-    let cause = if turn.s.adopting {
-        Cause::Infrastructure
-    } else {
-        Cause::SupervisorLost
-    };
-    settle::contain(
-        turn,
-        End {
-            cause,
-            exit: None,
-            reason: Reason::ControlSupervisorExited,
-            message: format!("the supervisor did not come back within {seconds} s"),
-        },
-    );
+    let message = format!("the supervisor did not come back within {seconds} s");
+    settle::supervisor_gone(turn, message);
 }
 
 /// Without the engine nothing can be stopped; but it can be frozen (L11).

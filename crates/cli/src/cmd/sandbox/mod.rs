@@ -114,6 +114,11 @@ async fn life(gateway: &Gateway, name: &str) -> Option<plus::Life> {
         .map(tonic::Response::into_inner)
 }
 
+/// The name of a record.
+fn name_of(sandbox: &api::Sandbox) -> &str {
+    sandbox.metadata.as_ref().map_or("", |m| m.name.as_str())
+}
+
 /// The id of a record.
 fn id_of(sandbox: &api::Sandbox) -> &str {
     sandbox.metadata.as_ref().map_or("", |m| m.id.as_str())

@@ -15,7 +15,7 @@ use crate::output::{Format, OutputArgs, encode, out, print, say};
 use crate::view::{SandboxList, SandboxView, table};
 
 use super::args::NameArg;
-use super::{get, id_of, life};
+use super::{get, id_of, life, name_of};
 
 /// The largest page that a gateway gives.
 const PAGE: i32 = 1000;
@@ -61,16 +61,19 @@ async fn both(gateway: &Gateway, name: &str) -> CliResult<(api::Sandbox, Option<
         let (sandbox, life) = tokio::join!(get(gateway, name), life(gateway, name));
         let sandbox = sandbox?;
         readings += 1;
-        let version = sandbox.metadata.as_ref().map_or(0, |m| m.resource_version);
-        // A gateway that tells no version of it cannot be asked for the same.
-        let same = |life: &plus::Life| [0, version].contains(&life.resource_version);
-        if life.as_ref().is_none_or(same) {
+        if life.as_ref().is_none_or(|l| of_one_version(&sandbox, l)) {
             return Ok((sandbox, life));
         }
         if readings == READINGS {
             return Ok((sandbox, None));
         }
     }
+}
+
+fn of_one_version(sandbox: &api::Sandbox, life: &plus::Life) -> bool {
+    let version = sandbox.metadata.as_ref().map_or(0, |m| m.resource_version);
+    // A gateway that tells no version of it cannot be asked for the same.
+    [0, version].contains(&life.resource_version)
 }
 
 /// `openshell sandbox list`
@@ -152,10 +155,21 @@ impl ListArgs {
         } else {
             BTreeMap::new()
         };
-        sandboxes
-            .iter()
-            .map(|s| SandboxView::new(s, lives.get(id_of(s))))
-            .collect()
+        let mut views = Vec::with_capacity(sandboxes.len());
+        for sandbox in sandboxes {
+            let life = lives.get(id_of(sandbox));
+            views.push(match life {
+                // It changed in between; one that is gone by now is shown as it was.
+                Some(life) if !of_one_version(sandbox, life) => {
+                    match both(gateway, name_of(sandbox)).await {
+                        Ok((sandbox, life)) => SandboxView::new(&sandbox, life.as_ref()),
+                        Err(_) => SandboxView::new(sandbox, None),
+                    }
+                }
+                life => SandboxView::new(sandbox, life),
+            });
+        }
+        views
     }
 
     /// Looks again and again; prints the whole table once, then each sandbox that changed or went.
