@@ -219,12 +219,12 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
 
     async fn prepare_image(
         &self,
-        permit: &Permit,
+        _permit: &Permit,
         image: &ImageRef,
         progress: Progress,
     ) -> Result<(), DriverError> {
         let (theirs, ours) = join(
-            self.fetch_image(permit.sandbox(), image, &progress),
+            self.fetch_image(image, &progress),
             self.ensure_supervisor_image(),
         )
         .await;

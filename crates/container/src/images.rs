@@ -50,6 +50,12 @@ impl Images {
     }
 }
 
+/// A user's image that the engine holds and can run.
+pub(crate) struct Present {
+    name: String,
+    facts: ImageFacts,
+}
+
 /// A user's image, settled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settled {
@@ -62,13 +68,12 @@ pub(crate) struct Settled {
 }
 
 impl<E: Engine> ContainerDriver<E> {
-    /// Pulls by policy, then settles.
+    /// Pulls by policy. Makes nothing else on the engine, so it may be given up at any moment (L13).
     pub(crate) async fn fetch_image(
         &self,
-        sandbox: SandboxId,
         image: &ImageRef,
         progress: &Progress,
-    ) -> Result<Settled, DriverError> {
+    ) -> Result<(), DriverError> {
         let reference = Reference::parse(&image.0)?;
         let policy = self.config.image_pull_policy;
         let pull_now = || {
@@ -88,21 +93,21 @@ impl<E: Engine> ContainerDriver<E> {
             facts = self.look_at_image(&reference).await?;
         }
         let facts = facts.ok_or_else(|| self.absent(&reference))?;
-        self.settle_image(sandbox, &reference, &facts).await
+        self.check_image(&reference, &facts)
     }
 
-    /// Settles an image that the engine already holds.
-    pub(crate) async fn present_image(
-        &self,
-        sandbox: SandboxId,
-        image: &ImageRef,
-    ) -> Result<Settled, DriverError> {
+    /// An image that the engine already holds.
+    pub(crate) async fn present_image(&self, image: &ImageRef) -> Result<Present, DriverError> {
         let reference = Reference::parse(&image.0)?;
         let facts = self
             .look_at_image(&reference)
             .await?
             .ok_or_else(|| self.absent(&reference))?;
-        self.settle_image(sandbox, &reference, &facts).await
+        self.check_image(&reference, &facts)?;
+        Ok(Present {
+            name: reference.written,
+            facts,
+        })
     }
 
     fn absent(&self, reference: &Reference) -> DriverError {
@@ -131,27 +136,32 @@ impl<E: Engine> ContainerDriver<E> {
             .map_err(|e| e.doing(format!("looking at image {}", reference.written)))
     }
 
-    async fn settle_image(
-        &self,
-        sandbox: SandboxId,
-        reference: &Reference,
-        facts: &ImageFacts,
-    ) -> Result<Settled, DriverError> {
+    fn check_image(&self, reference: &Reference, facts: &ImageFacts) -> Result<(), DriverError> {
         let image = &reference.written;
         let ours = self.runtime.architecture();
-        if facts.os != "linux" || facts.architecture != ours {
-            return Err(DriverError::new(
-                DriverErrorKind::ImageUnusable,
-                format!(
-                    "image {image} is for {}/{}, and sandboxes here run linux/{ours}; use an image for linux/{ours}",
-                    facts.os, facts.architecture
-                ),
-            ));
+        if facts.os == "linux" && facts.architecture == ours {
+            return Ok(());
         }
+        Err(DriverError::new(
+            DriverErrorKind::ImageUnusable,
+            format!(
+                "image {image} is for {}/{}, and sandboxes here run linux/{ours}; use an image for linux/{ours}",
+                facts.os, facts.architecture
+            ),
+        ))
+    }
+
+    /// Finds out what a workload of this image needs. May make a probe, so its caller must be let end, and must have
+    /// cleared the probes of earlier attempts.
+    pub(crate) async fn settle_image(
+        &self,
+        sandbox: SandboxId,
+        Present { name, facts }: &Present,
+    ) -> Result<Settled, DriverError> {
         let content = match self.images.get(&facts.id) {
             Some(known) => known,
             None => {
-                let found = self.look_into(sandbox, image, facts).await?;
+                let found = self.look_into(sandbox, name, facts).await?;
                 self.images.put(&facts.id, found);
                 found
             }

@@ -15,14 +15,20 @@ use crate::delivery::{self, Delivery};
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
 use crate::identity::UserIds;
-use crate::images::{Settled, unique};
+use crate::images::{Present, Settled, unique};
 use crate::inputs::Pending;
 use crate::labels::{Claim, Identity, Part};
 use crate::plan::{self, ContainerPlan, Workspace};
 use crate::saved_image::SavedImage;
 use crate::workspace_image::workspace_image;
 
-/// The workload's side, before anything is made.
+/// What the workload's side is found to stand on.
+enum Found {
+    Kept(ContainerId, UserIds),
+    Image(Present),
+}
+
+/// The workload's side, before anything is made of it.
 enum Ground {
     /// The container of earlier runs.
     Kept(ContainerId, UserIds),
@@ -107,15 +113,19 @@ impl<E: Engine> ContainerDriver<E> {
             name: run.name.clone(),
             workspace: run.workspace.clone(),
         };
-        let (ground, volumes, cleared) = join3(
-            self.ground(run),
+        let (found, volumes, cleared) = join3(
+            self.look_at_ground(run),
             self.ensure_volumes(&identity, run, new_volumes),
             self.clear_leftovers(run.sandbox, run.generation, run.existing_workload.as_ref()),
         )
         .await;
-        let ground = ground?;
+        let found = found?;
         let new_link = volumes?;
         cleared?;
+        let ground = match found {
+            Found::Kept(id, user) => Ground::Kept(id, user),
+            Found::Image(image) => Ground::New(self.settle_image(run.sandbox, &image).await?),
+        };
         // Not a try_join: a create in flight must not be forgotten because another one failed.
         let (workload, supervisor, seeded) = join3(
             self.make_workload(&identity, run, &ground),
@@ -136,15 +146,14 @@ impl<E: Engine> ContainerDriver<E> {
     }
 
     /// Looks at what the run is to stand on.
-    async fn ground(&self, run: &RunRequest) -> Result<Ground, DriverError> {
+    async fn look_at_ground(&self, run: &RunRequest) -> Result<Found, DriverError> {
         let Some(id) = &run.existing_workload else {
             let image = run
                 .spec
                 .image
                 .as_ref()
                 .unwrap_or(&self.config.default_image);
-            let settled = self.present_image(run.sandbox, image).await?;
-            return Ok(Ground::New(settled));
+            return Ok(Found::Image(self.present_image(image).await?));
         };
         let facts = self
             .engine
@@ -171,7 +180,7 @@ impl<E: Engine> ContainerDriver<E> {
                 ),
             )
         })?;
-        Ok(Ground::Kept(id.clone(), user))
+        Ok(Found::Kept(id.clone(), user))
     }
 
     /// Makes the two volumes of a new workload; says whether the link's is new. One that exists is taken only if it

@@ -293,7 +293,8 @@ pub trait ComputeDriver: Send + Sync + 'static {
     /// Who and what the engine is; also a health check.
     fn info(&self) -> impl Future<Output = Result<EngineInfo, DriverError>> + Send;
 
-    /// Makes sure that the image is there (pulling it by the configured policy) and that it can be run.
+    /// Makes sure that the image is there (pulling it by the configured policy) and is for this engine. Cancel-safe:
+    /// it makes nothing else, for it is given up when the sandbox is stopped or deleted meanwhile (L13).
     fn prepare_image(
         &self,
         permit: &Permit,

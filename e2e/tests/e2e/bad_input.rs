@@ -7,6 +7,7 @@ use std::time::Duration;
 use openshell_e2e::command;
 use openshell_e2e::gateway::{Gateway, Settings};
 use openshell_e2e::image;
+use openshell_e2e::relay::{Calls, Fault};
 
 use crate::world::{IDLE, PATIENCE, World, cli, dist, engine_socket};
 
@@ -206,6 +207,28 @@ fn an_interrupted_create_takes_back_what_it_made() {
         .unwrap_or_else(|error| panic!("after {milliseconds} ms: {error:#}"));
         world.nothing_is_left();
     }
+}
+
+#[test]
+fn l13_a_delete_waits_for_what_a_create_is_making() {
+    let world = World::behind_relay("in-the-making", "");
+    // The first call that makes something of an image which no sandbox was made from yet: it looks into it.
+    let creations = Calls::creations();
+    let making = world
+        .relay()
+        .trap(creations.clone().once(), Fault::HoldCall);
+    std::thread::scope(|scope| {
+        let create = scope.spawn(|| world.try_create("box", &[], &["sleep", "1000000"]));
+        making.wait_held(1, PATIENCE).expect("something is made");
+        let delete = scope.spawn(|| world.run(&["sandbox", "delete", "box"]));
+        world.wait_phase("box", "Deleting", PATIENCE);
+        assert_eq!(world.relay().under_way(&creations), 1, "it was given up");
+        making.release();
+        let delete = delete.join().expect("the CLI ends");
+        assert_eq!(delete.code, 0, "{}", delete.errors());
+        assert_ne!(create.join().expect("the CLI ends").code, 0);
+    });
+    world.nothing_is_left();
 }
 
 #[test]
