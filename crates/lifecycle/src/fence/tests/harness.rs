@@ -62,6 +62,12 @@ impl Harness {
         .await
     }
 
+    /// Another gateway on the same engine, with this store.
+    pub(super) async fn again_on(&self, store: Store) -> Self {
+        let (environment, driver) = (self.environment.clone(), self.driver.clone());
+        Self::over(FenceConfig::default(), environment, driver, store).await
+    }
+
     async fn over(
         config: FenceConfig,
         environment: Arc<SimulatedEnvironment>,

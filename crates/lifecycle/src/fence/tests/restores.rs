@@ -1,8 +1,11 @@
 //! The gateway ends and returns.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openshell_core::{Generation, Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
+use openshell_store::{Passing, StoreError, Weather};
 
 use super::harness::{Harness, hello, instance};
 use crate::config::{FenceConfig, RestoreMode, ShutdownMode};
@@ -37,6 +40,78 @@ async fn a_surviving_run_is_adopted_untouched() {
     // It is watched again.
     g.main_exits(id, 5).await;
     g.phase(id, Phase::Error).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l17_what_is_not_proven_after_a_gateway_start_has_a_version_of_its_own() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    let same = bound(&h, id);
+    let before = h.record(id);
+    h.fence.shutdown().await;
+    let g = h.again(FenceConfig::default()).await;
+    // The first that anybody can see of it: not Ready, newer than the Ready of before, and durable as it is shown.
+    let shown = g.record(id);
+    assert_eq!(shown.life.phase, Phase::Provisioning);
+    assert_eq!(shown.resource_version, before.resource_version + 1);
+    let stored = g.store.sandbox(id).await.expect("readable");
+    assert_eq!(stored.as_ref(), Some(&*shown));
+    // Who has read the old Ready, and writes by it, is told so.
+    let late = g.store.put_sandbox(&before, Vec::new(), None).await;
+    assert!(
+        matches!(late, Err(StoreError::Conflict { expected, .. }) if expected == before.resource_version)
+    );
+    // And so it is for who reads on until it is proven.
+    g.reconnect(id, same).await;
+    let proven = g.phase(id, Phase::Ready).await;
+    assert!(proven.resource_version > shown.resource_version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l17_a_restore_that_cannot_be_recorded_yet_shows_no_old_ready() {
+    let h = Harness::new().await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    let same = bound(&h, id);
+    let before = h.record(id);
+    h.fence.shutdown().await;
+    let disk = Arc::new(Disk::default());
+    disk.full.store(true, Ordering::Relaxed);
+    let g = h.again_on(h.store.under(disk.clone())).await;
+    let shown = g.record(id);
+    assert_eq!(shown.life.phase, Phase::Provisioning);
+    assert_ne!(shown.resource_version, before.resource_version);
+    let stored = g.store.sandbox(id).await.expect("readable");
+    assert_eq!(
+        stored.map(|r| r.resource_version),
+        Some(before.resource_version)
+    );
+    disk.full.store(false, Ordering::Relaxed);
+    g.reconnect(id, same).await;
+    let proven = g.phase(id, Phase::Ready).await;
+    assert_eq!(proven.life.generation, Generation(1));
+    assert!(proven.resource_version > shown.resource_version);
+}
+
+/// A disk that is full for a while.
+#[derive(Default)]
+struct Disk {
+    full: AtomicBool,
+}
+
+impl Weather for Disk {
+    fn before(&self, writes: bool) -> Passing<'_, Result<(), StoreError>> {
+        let full = writes && self.full.load(Ordering::Relaxed);
+        Box::pin(async move {
+            if full {
+                return Err(StoreError::Failed("the disk is full".to_owned()));
+            }
+            Ok(())
+        })
+    }
+
+    fn after(&self, _writes: bool) -> Passing<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 #[tokio::test(start_paused = true)]
