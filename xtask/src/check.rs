@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{arrows, build, say, style, supply};
+use crate::{arrows, build, say, style, supply, units};
 
 /// A check by name.
 type Check = (&'static str, fn() -> Result<()>);
@@ -11,6 +11,7 @@ type Check = (&'static str, fn() -> Result<()>);
 const CHECKS: &[Check] = &[
     ("house rules", style::check),
     ("arrows between the crates", arrows::check),
+    ("service units", units::check),
     ("format", format),
     ("supply chain", supply::check),
     ("lints", lints),

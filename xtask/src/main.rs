@@ -15,6 +15,7 @@ mod style;
 mod supply;
 mod tally;
 mod test;
+mod units;
 mod with_engine;
 
 use std::process::ExitCode;

@@ -28,6 +28,11 @@ const PYTHON: Need = Need {
     present: python_makes_environments,
 };
 
+const SYSTEMD: Need = Need {
+    package: "systemd",
+    present: || has("systemd-analyze"),
+};
+
 const NEEDS: &[Need] = &[
     Need {
         package: "docker.io",
@@ -69,10 +74,13 @@ fn python_makes_environments() -> bool {
 /// # Errors
 /// When something is missing and cannot be installed by this process.
 pub(crate) fn ensure(purpose: Purpose) -> Result<()> {
-    let python = (purpose == Purpose::Tests).then_some(&PYTHON);
+    let tests: &[Need] = match purpose {
+        Purpose::Demo => &[],
+        Purpose::Tests => &[PYTHON, SYSTEMD],
+    };
     let missing: Vec<&str> = NEEDS
         .iter()
-        .chain(python)
+        .chain(tests)
         .filter(|need| !(need.present)())
         .map(|need| need.package)
         .collect();

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::Mutex;
 
 use futures_util::TryStreamExt;
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use openshell_core::bootstrap::WORKSPACE;
 use openshell_core::{ContainerId, ImageRef, SandboxId};
 use openshell_lifecycle::driver::{DriverError, DriverErrorKind, Progress};
@@ -14,13 +14,15 @@ use crate::config::ImagePullPolicy;
 use crate::driver::ContainerDriver;
 use crate::engine::{Engine, ImageFacts};
 use crate::identity::{ImageUser, UserIds, image_user, resolve};
-use crate::plan::Workspace;
+use crate::plan::{Resolver, WorkloadImage, Workspace};
 use crate::pull::pull;
 use crate::reference::Reference;
 use crate::saved_image::SavedImage;
 
 /// The most that is read of an image's `/etc/passwd` or `/etc/group`.
 const MAX_USER_FILE: usize = 1 << 20;
+/// Tells a program whom to ask for names. An engine makes an empty one where there is none.
+const RESOLVER_FILE: &str = "/etc/resolv.conf";
 /// Images whose content is remembered.
 const MAX_REMEMBERED: usize = 256;
 
@@ -29,6 +31,7 @@ const MAX_REMEMBERED: usize = 256;
 struct Content {
     user: UserIds,
     workspace: Workspace,
+    resolver: Resolver,
 }
 
 /// The content of each image that was looked into; an image id never changes its meaning.
@@ -54,17 +57,6 @@ impl Images {
 pub(crate) struct Present {
     name: String,
     facts: ImageFacts,
-}
-
-/// A user's image, settled.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Settled {
-    /// Immutable.
-    pub(crate) id: String,
-    /// Whom the workload runs as.
-    pub(crate) user: UserIds,
-    /// What its workspace begins with.
-    pub(crate) workspace: Workspace,
 }
 
 impl<E: Engine> ContainerDriver<E> {
@@ -157,7 +149,7 @@ impl<E: Engine> ContainerDriver<E> {
         &self,
         sandbox: SandboxId,
         Present { name, facts }: &Present,
-    ) -> Result<Settled, DriverError> {
+    ) -> Result<WorkloadImage, DriverError> {
         let content = match self.images.get(&facts.id) {
             Some(known) => known,
             None => {
@@ -166,10 +158,11 @@ impl<E: Engine> ContainerDriver<E> {
                 found
             }
         };
-        Ok(Settled {
+        Ok(WorkloadImage {
             id: facts.id.clone(),
             user: content.user,
             workspace: content.workspace,
+            resolver: content.resolver,
         })
     }
 
@@ -187,6 +180,7 @@ impl<E: Engine> ContainerDriver<E> {
                 return Ok(Content {
                     user,
                     workspace: Workspace::FromImage,
+                    resolver: Resolver::Foreign,
                 });
             }
             named => named,
@@ -198,9 +192,10 @@ impl<E: Engine> ContainerDriver<E> {
             .create_container(&plan)
             .await
             .map_err(|e| e.doing(doing()))?;
-        let (user, workspace) = join(
+        let (user, workspace, resolver) = join3(
             self.user_by_files(&probe, image, named),
             self.engine.stat(&probe, WORKSPACE),
+            self.engine.stat(&probe, RESOLVER_FILE),
         )
         .await;
         let removed = self.engine.remove_container(&probe).await;
@@ -209,8 +204,16 @@ impl<E: Engine> ContainerDriver<E> {
             Some(_) => Workspace::FromImage,
             None => Workspace::Empty,
         };
+        let resolver = match resolver.map_err(|e| e.doing(doing()))? {
+            Some(file) if file.size > 0 => Resolver::Foreign,
+            _ => Resolver::Default,
+        };
         removed.map_err(|e| e.doing(doing()))?;
-        Ok(Content { user, workspace })
+        Ok(Content {
+            user,
+            workspace,
+            resolver,
+        })
     }
 
     async fn user_by_files(

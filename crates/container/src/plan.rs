@@ -71,7 +71,8 @@ pub struct ContainerPlan {
     pub labels: Labels,
     /// What it can reach.
     pub network: Network,
-    /// Name servers in its `resolv.conf`; empty leaves the engine's own.
+    /// Name servers in its `resolv.conf`. Where there is no network and none is named, the engine's network code has
+    /// nothing to do: an engine that can leaves it out.
     pub name_servers: Vec<String>,
     /// Kernel parameters of its namespaces.
     pub sysctls: BTreeMap<String, String>,
@@ -116,26 +117,49 @@ pub enum Workspace {
     FromImage,
 }
 
+/// Whom programs ask for names unless we say more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resolver {
+    /// The image configures none, so every resolver library asks `127.0.0.1`, where the runtime answers.
+    Default,
+    /// The image brings a `resolv.conf` of its own, which has to be covered.
+    Foreign,
+}
+
+/// What a workload's container is made from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkloadImage {
+    /// Immutable.
+    pub id: String,
+    /// Whom the workload runs as.
+    pub user: UserIds,
+    /// What its workspace begins with.
+    pub workspace: Workspace,
+    /// What it says about names.
+    pub resolver: Resolver,
+}
+
 /// The workload's container.
 pub fn workload(
     identity: &Identity,
-    image_id: &str,
-    user: UserIds,
-    workspace: Workspace,
+    image: &WorkloadImage,
     resources: &Resources,
     default_pids: u32,
 ) -> ContainerPlan {
     ContainerPlan {
         name: identity.workload_name(),
-        image: image_id.to_owned(),
+        image: image.id.clone(),
         entrypoint: vec![RUNTIME_BINARY.to_owned()],
-        user,
+        user: image.user,
         input: true,
         working_directory: WORKSPACE.to_owned(),
         hostname: Some(identity.name.to_string()),
         labels: identity.labels(Role::Workload),
         network: Network::None,
-        name_servers: vec!["127.0.0.53".to_owned()],
+        name_servers: match image.resolver {
+            Resolver::Default => Vec::new(),
+            Resolver::Foreign => vec!["127.0.0.53".to_owned()],
+        },
         sysctls: BTreeMap::from([(
             "net.ipv4.ip_unprivileged_port_start".to_owned(),
             "0".to_owned(),
@@ -143,7 +167,7 @@ pub fn workload(
         mounts: vec![
             // A user's image must not be able to put anything there.
             link_mount(identity, false),
-            workspace_mount(identity, workspace == Workspace::FromImage),
+            workspace_mount(identity, image.workspace == Workspace::FromImage),
         ],
         read_only_root: false,
         cpu_millis: resources.cpu.map(|cpu| cpu.0),

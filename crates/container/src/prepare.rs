@@ -15,10 +15,10 @@ use crate::delivery::{self, Delivery};
 use crate::driver::ContainerDriver;
 use crate::engine::{ContainerStatus, Engine, EngineErrorKind, EngineFacts};
 use crate::identity::UserIds;
-use crate::images::{Present, Settled, unique};
+use crate::images::{Present, unique};
 use crate::inputs::Pending;
 use crate::labels::{Claim, Identity, Part};
-use crate::plan::{self, ContainerPlan, Workspace};
+use crate::plan::{self, ContainerPlan, WorkloadImage, Workspace};
 use crate::saved_image::SavedImage;
 use crate::workspace_image::workspace_image;
 
@@ -33,13 +33,13 @@ enum Ground {
     /// The container of earlier runs.
     Kept(ContainerId, UserIds),
     /// None yet: the image that it is to be made from.
-    New(Settled),
+    New(WorkloadImage),
 }
 
 impl Ground {
     const fn user(&self) -> UserIds {
         match self {
-            Self::Kept(_, user) | Self::New(Settled { user, .. }) => *user,
+            Self::Kept(_, user) | Self::New(WorkloadImage { user, .. }) => *user,
         }
     }
 }
@@ -259,16 +259,9 @@ impl<E: Engine> ContainerDriver<E> {
         &self,
         identity: &Identity,
         run: &RunRequest,
-        image: &Settled,
+        image: &WorkloadImage,
     ) -> Result<ContainerId, DriverError> {
-        let plan = plan::workload(
-            identity,
-            &image.id,
-            image.user,
-            image.workspace,
-            &run.spec.resources,
-            self.config.pids_limit,
-        );
+        let plan = plan::workload(identity, image, &run.spec.resources, self.config.pids_limit);
         let id = self.create(&plan, "the workload's container").await?;
         if image.workspace == Workspace::FromImage {
             // It has the image's files, and the image's owner. Done before the container is recorded, so that one
@@ -289,7 +282,7 @@ impl<E: Engine> ContainerDriver<E> {
         identity: &Identity,
         ground: &Ground,
     ) -> Result<(), DriverError> {
-        let Ground::New(Settled {
+        let Ground::New(WorkloadImage {
             user,
             workspace: Workspace::Empty,
             ..

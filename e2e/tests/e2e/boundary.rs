@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use openshell_e2e::image::Recipe;
 use openshell_e2e::wait;
 use serde_json::json;
 
-use crate::world::{Half, IDLE, World};
+use crate::world::{Half, IDLE, World, make_image};
 
 #[test]
 fn the_engine_shows_both_halves_without_rights() {
@@ -140,17 +141,35 @@ fn a_connect_to_a_listener_outside_is_refused_logged_and_never_seen() {
     world.nothing_is_left();
 }
 
+fn assert_unknown(world: &World, lookup: &str) {
+    let lookup = world.shell("box", lookup);
+    let said = lookup.text() + &lookup.errors();
+    assert!(said.contains("NXDOMAIN"), "{said}");
+}
+
+#[test]
+fn names_are_asked_of_nobody_else_whatever_the_image_says() {
+    make_image(&Recipe {
+        files: &[("etc/resolv.conf", b"nameserver 192.0.2.53\n", 0o644)],
+        ..Recipe::usual("openshell-dev/resolver:1")
+    });
+    let world = World::new("resolver");
+    world.create("box", &["--from", "openshell-dev/resolver:1"], IDLE);
+    assert_unknown(&world, "nslookup example.com");
+    world.delete("box");
+    world.nothing_is_left();
+}
+
 #[test]
 fn names_do_not_resolve_and_loopback_works() {
     let world = World::new("names");
     world.create("box", &[], IDLE);
-    let lookup = world.shell("box", "nslookup example.com 127.0.0.53");
-    assert!(
-        lookup.text().contains("NXDOMAIN") || lookup.errors().contains("NXDOMAIN"),
-        "{} {}",
-        lookup.text(),
-        lookup.errors()
-    );
+    assert_unknown(&world, "nslookup example.com");
+    assert_unknown(&world, "nslookup example.com 127.0.0.53");
+    let interfaces = "tail -n +3 /proc/net/dev | cut -d: -f1";
+    assert_eq!(world.said("box", interfaces).trim(), "lo");
+    let own = world.said("box", "nslookup localhost");
+    assert!(own.contains("Address: 127.0.0.1"), "{own}");
     let talk = "echo over loopback | nc -l -p 8080 & sleep 1; nc 127.0.0.1 8080 </dev/null";
     assert_eq!(world.said("box", talk), "over loopback");
     world.delete("box");

@@ -14,6 +14,22 @@ fn identity() -> Identity {
     }
 }
 
+fn image(workspace: Workspace, resolver: Resolver) -> WorkloadImage {
+    WorkloadImage {
+        id: "sha256:0123".to_owned(),
+        user: UserIds::DEFAULT,
+        workspace,
+        resolver,
+    }
+}
+
+#[test]
+fn an_image_that_knows_a_resolver_is_told_ours() {
+    let foreign = image(Workspace::Empty, Resolver::Foreign);
+    let plan = workload(&identity(), &foreign, &Resources::default(), 2048);
+    assert_eq!(plan.name_servers, ["127.0.0.53"]);
+}
+
 #[test]
 fn the_workloads_container_has_no_network_and_no_root() {
     let resources = Resources {
@@ -23,9 +39,7 @@ fn the_workloads_container_has_no_network_and_no_root() {
     };
     let plan = workload(
         &identity(),
-        "sha256:0123",
-        UserIds::DEFAULT,
-        Workspace::FromImage,
+        &image(Workspace::FromImage, Resolver::Default),
         &resources,
         2048,
     );
@@ -51,9 +65,7 @@ fn an_asked_for_pids_limit_wins_over_the_default() {
     };
     let plan = workload(
         &identity(),
-        "sha256:0",
-        UserIds::DEFAULT,
-        Workspace::Empty,
+        &image(Workspace::Empty, Resolver::Default),
         &resources,
         2048,
     );
@@ -67,9 +79,7 @@ fn a_new_workspace_is_filled_from_one_place_only() {
         let resources = Resources::default();
         let plan = workload(
             &identity(),
-            "sha256:0",
-            UserIds::DEFAULT,
-            workspace,
+            &image(workspace, Resolver::Default),
             &resources,
             2048,
         );

@@ -28,11 +28,16 @@ fn main() {
         if std::fs::write("/.openshell/bin/openshell-sandbox", b"x").is_ok() {
             exit(95)
         }
-        let Ok(resolver) = std::fs::read_to_string("/etc/resolv.conf") else {
+        // Programs ask 127.0.0.1 then.
+        if std::fs::read("/etc/resolv.conf").is_ok_and(|text| !text.is_empty()) {
             exit(96)
-        };
-        if !resolver.contains("nameserver 127.0.0.53") {
+        }
+        let Ok(interfaces) = std::fs::read_to_string("/proc/net/dev") else {
             exit(97)
+        };
+        // Two lines of headings, and `lo`.
+        if interfaces.lines().count() != 3 || !interfaces.contains(" lo:") {
+            exit(98)
         }
     }
     let order = bootstrap
@@ -41,7 +46,7 @@ fn main() {
         .and_then(|rest| rest.split('"').next())
         .unwrap_or_default();
     if let Some(code) = order.strip_prefix("exit:") {
-        exit(code.parse().unwrap_or(98))
+        exit(code.parse().unwrap_or(99))
     }
     // PID 1 without a handler: the kernel lets TERM pass by.
     loop {

@@ -16,9 +16,13 @@ use tokio::time::timeout;
 use crate::runtime::Runtime;
 use wire::Code;
 
-/// Where programs find it.
-const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), 53);
-/// Queries in work at once; more are not answered, which makes programs ask again.
+/// Where programs find it: where they look if nothing is configured, and where an image's own configuration is
+/// pointed to.
+const ADDRESSES: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53),
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), 53),
+];
+/// Queries in work at once at each address; more are not answered, which makes programs ask again.
 const MAX_QUERIES: usize = 64;
 const MAX_CONNECTIONS: usize = 16;
 /// A query that is longer asks nothing that we answer.
@@ -28,18 +32,23 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Serves both transports, for the life of the runtime.
 pub(crate) async fn serve(runtime: Arc<Runtime>) {
+    let [first, second] = ADDRESSES;
+    tokio::join!(serve_at(&runtime, first), serve_at(&runtime, second));
+}
+
+async fn serve_at(runtime: &Arc<Runtime>, address: SocketAddr) {
     let bound = async {
-        let udp = UdpSocket::bind(ADDRESS).await?;
-        let tcp = TcpListener::bind(ADDRESS).await?;
+        let udp = UdpSocket::bind(address).await?;
+        let tcp = TcpListener::bind(address).await?;
         Ok::<_, std::io::Error>((udp, tcp))
     };
     match bound.await {
         Ok((udp, tcp)) => {
-            tokio::join!(datagrams(&runtime, udp), streams(&runtime, tcp));
+            tokio::join!(datagrams(runtime, udp), streams(runtime, tcp));
         }
         Err(e) => {
             let text = format!(
-                "no resolver on {ADDRESS}: {e}; names will not resolve (the container needs net.ipv4.ip_unprivileged_port_start=0)"
+                "no resolver on {address}: {e}; names will not resolve (the container needs net.ipv4.ip_unprivileged_port_start=0)"
             );
             runtime.control.log("error", "dns", text, &[]);
         }
