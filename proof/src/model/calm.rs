@@ -9,12 +9,12 @@ use super::action::Action;
 use super::apply::apply;
 use super::canon::fingerprint;
 use super::enabled::enabled;
-use super::explore::Seen;
+use super::explore::{Next, Seen, System};
 use super::wiring::{Setup, Violation, recorded};
 use super::world::{Asked, Gateway, Main, Workload, World};
 
 /// What happens next when nothing goes wrong: the first in the order of calm that changes anything.
-fn next(setup: &Setup, world: &World) -> Result<Option<(Action, World)>, (Action, Violation)> {
+pub(super) fn next(setup: &Setup, world: &World) -> Result<Next<Setup>, (Action, Violation)> {
     let mut possible: Vec<(u8, Action)> = enabled(setup, world)
         .into_iter()
         .filter_map(|action| Some((rank(world, action)?, action)))
@@ -26,6 +26,12 @@ fn next(setup: &Setup, world: &World) -> Result<Option<(Action, World)>, (Action
         if fingerprint(&after) != before {
             return Ok(Some((action, after)));
         }
+    }
+    // A stop that has failed may be asked for again, and then is done (L6).
+    if stop_failed(world) {
+        let again = Action::Command(Command::Stop);
+        let after = apply(setup, world, again).map_err(|violation| (again, violation))?;
+        return Ok(Some((again, after)));
     }
     Ok(None)
 }
@@ -64,11 +70,11 @@ fn parked(world: &World) -> bool {
 
 /// Goes on calmly until everything rests, or a situation is met that is known to come to rest. If it is as it
 /// should be, what was met is known from then on.
-pub(super) fn settle(
-    setup: &Setup,
-    world: &World,
+pub(super) fn settle<S: System>(
+    system: &S,
+    world: &S::World,
     known: &mut Seen,
-) -> Result<(), (Violation, Vec<Action>)> {
+) -> Result<(), (Violation, Vec<S::Action>)> {
     let mut world = world.clone();
     let mut trail = Vec::new();
     let mut met = Seen::default();
@@ -80,19 +86,13 @@ pub(super) fn settle(
         if !met.insert(hash) {
             return Err((Violation::new("L16", "it goes round for ever"), trail));
         }
-        match next(setup, &world) {
+        match system.calm(&world) {
             Ok(Some((action, after))) => {
                 trail.push(action);
                 world = after;
             }
-            // A stop that has failed may be asked for again, and then is done (L6).
-            Ok(None) if stop_failed(&world) => {
-                let again = Action::Command(Command::Stop);
-                trail.push(again);
-                world = apply(setup, &world, again).map_err(|wrong| (wrong, trail.clone()))?;
-            }
             Ok(None) => {
-                stable(setup, &world).map_err(|wrong| (wrong, trail))?;
+                system.rests(&world).map_err(|wrong| (wrong, trail))?;
                 break;
             }
             Err((action, violation)) => {
@@ -129,7 +129,7 @@ fn wrong(what: impl Into<String>) -> Result<(), Violation> {
 }
 
 /// Whether what has come to rest is what was asked for.
-fn stable(setup: &Setup, world: &World) -> Result<(), Violation> {
+pub(super) fn stable(setup: &Setup, world: &World) -> Result<(), Violation> {
     let state = match &world.gateway {
         Gateway::Gone => return Ok(()),
         Gateway::Down(_) => return wrong("the gateway stays down"),

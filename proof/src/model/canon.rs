@@ -296,3 +296,6 @@ pub(super) fn fingerprint(value: &impl Hash) -> u64 {
     value.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

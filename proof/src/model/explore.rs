@@ -1,17 +1,12 @@
 //! The explorer: breadth first, so that the first counter-example is a shortest one; over all cores.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use super::action::Action;
-use super::apply::apply;
 use super::calm;
 use super::canon::fingerprint;
-use super::enabled::enabled;
-use super::rules;
-use super::wiring::{Setup, Violation};
-use super::world::World;
+use super::wiring::Violation;
 
 /// Worlds expanded before what they lead to is sorted in.
 const BATCH: usize = 8192;
@@ -35,11 +30,37 @@ impl Hasher for Identity {
 /// Situations, by their fingerprints.
 pub(super) type Seen = HashSet<u64, BuildHasherDefault<Identity>>;
 
+/// What one thing that happens leads to.
+pub(super) type Next<S> = Option<(<S as System>::Action, <S as System>::World)>;
+
+/// What can be explored.
+pub(super) trait System: Sync {
+    /// A situation, in the one form that equal ones share.
+    type World: Clone + Hash + Send + Sync;
+    /// One thing that happens.
+    type Action: Copy + Send + Sync;
+
+    /// Every action that is possible.
+    fn enabled(&self, world: &Self::World) -> Vec<Self::Action>;
+    /// What a world is after an action.
+    fn apply(&self, world: &Self::World, action: Self::Action) -> Result<Self::World, Violation>;
+    /// Beyond the bounds: not followed.
+    fn beyond(&self, world: &Self::World) -> bool;
+    /// What can be said of a situation by itself; asked once for each fingerprint of what it depends on.
+    fn judge(&self, world: &Self::World, judged: &mut Seen) -> Result<(), Violation>;
+    /// What happens next when nothing goes wrong any more; nothing if it rests.
+    fn calm(&self, world: &Self::World) -> Result<Next<Self>, (Self::Action, Violation)>
+    where
+        Self: Sized;
+    /// Whether what has come to rest is as it should be.
+    fn rests(&self, world: &Self::World) -> Result<(), Violation>;
+}
+
 /// How a world was reached.
 #[derive(Clone, Copy)]
-struct Origin {
+struct Origin<A> {
     parent: u32,
-    action: Option<Action>,
+    action: Option<A>,
 }
 
 /// How far to go.
@@ -53,60 +74,71 @@ pub(super) struct Limits {
 }
 
 /// What was explored.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Explored {
+#[derive(Clone, Debug)]
+pub(super) struct Explored<A> {
     pub(super) states: usize,
     pub(super) transitions: usize,
     pub(super) depth: usize,
     /// Worlds beyond the bounds, not followed.
     pub(super) cut: usize,
     pub(super) time: Duration,
-    pub(super) violation: Option<Found>,
+    pub(super) violation: Option<Found<A>>,
 }
 
 /// A counter-example.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct Found<A> {
     pub(super) violation: Violation,
     /// From which of the first worlds.
     pub(super) root: usize,
     /// What leads to it.
-    pub(super) trace: Vec<Action>,
+    pub(super) trace: Vec<A>,
     /// So many of its last actions are calm ones.
     pub(super) calm: usize,
 }
 
-struct Explorer<'a> {
-    setup: &'a Setup,
+struct Explorer<'a, S: System> {
+    system: &'a S,
     limits: Limits,
     seen: Seen,
-    origins: Vec<Origin>,
+    origins: Vec<Origin<S::Action>>,
     /// Situations that are known to come to rest as they should.
     calm: Seen,
-    /// States of the machine that were judged by themselves.
+    /// What was judged by itself.
     judged: Seen,
-    result: Explored,
+    result: Explored<S::Action>,
 }
 
 /// What one world leads to.
-struct Expansion {
-    next: Vec<(u64, Origin, World)>,
+struct Expansion<S: System> {
+    next: Vec<(u64, Origin<S::Action>, S::World)>,
     transitions: usize,
     cut: usize,
-    violation: Option<(u32, Option<Action>, Violation)>,
+    violation: Option<(u32, Option<S::Action>, Violation)>,
 }
 
 /// Explores everything from some first worlds.
-pub(super) fn explore(setup: &Setup, first: &[World], limits: Limits) -> Explored {
+pub(super) fn explore<S: System>(
+    system: &S,
+    first: &[S::World],
+    limits: Limits,
+) -> Explored<S::Action> {
     let started = Instant::now();
     let mut explorer = Explorer {
-        setup,
+        system,
         limits,
         seen: Seen::default(),
         origins: Vec::new(),
         calm: Seen::default(),
         judged: Seen::default(),
-        result: Explored::default(),
+        result: Explored {
+            states: 0,
+            transitions: 0,
+            depth: 0,
+            cut: 0,
+            time: Duration::ZERO,
+            violation: None,
+        },
     };
     explorer.levels(first);
     explorer.result.states = explorer.origins.len();
@@ -114,9 +146,9 @@ pub(super) fn explore(setup: &Setup, first: &[World], limits: Limits) -> Explore
     explorer.result
 }
 
-impl Explorer<'_> {
+impl<S: System> Explorer<'_, S> {
     /// Level by level: what is said of a depth holds of all that can be reached within it.
-    fn levels(&mut self, first: &[World]) {
+    fn levels(&mut self, first: &[S::World]) {
         let mut level = Vec::new();
         for (parent, world) in (0..).zip(first) {
             self.origins.push(Origin {
@@ -142,13 +174,13 @@ impl Explorer<'_> {
         }
     }
 
-    fn batch(&mut self, batch: &[(u32, World)], next: &mut Vec<(u32, World)>) {
+    fn batch(&mut self, batch: &[(u32, S::World)], next: &mut Vec<(u32, S::World)>) {
         let size = batch.len().div_ceil(self.limits.threads.max(1)).max(1);
-        let (setup, seen) = (self.setup, &self.seen);
-        let expansions: Vec<Expansion> = std::thread::scope(|scope| {
+        let (system, seen) = (self.system, &self.seen);
+        let expansions: Vec<Expansion<S>> = std::thread::scope(|scope| {
             let parts: Vec<_> = batch
                 .chunks(size)
-                .map(|part| scope.spawn(move || expand(setup, seen, part)))
+                .map(|part| scope.spawn(move || expand(system, seen, part)))
                 .collect();
             // A thread that panics has found a defect of the checker, not of the product.
             parts
@@ -182,12 +214,9 @@ impl Explorer<'_> {
         }
     }
 
-    /// What can be said of a situation by itself.
-    fn judge(&mut self, index: u32, world: &World) -> bool {
-        if let Some(cell) = world.cell()
-            && self.judged.insert(cell.machine.hash)
-            && let Err(violation) = rules::state(self.setup, &cell.machine.state, world.now)
-        {
+    /// What can be said of a situation by itself, and of where it comes to rest.
+    fn judge(&mut self, index: u32, world: &S::World) -> bool {
+        if let Err(violation) = self.system.judge(world, &mut self.judged) {
             let (root, trace) = self.trace(index);
             self.report(violation, root, trace, 0);
             return false;
@@ -195,7 +224,7 @@ impl Explorer<'_> {
         if !(index as usize).is_multiple_of(self.limits.liveness.max(1)) {
             return true;
         }
-        if let Err((violation, calm)) = calm::settle(self.setup, world, &mut self.calm) {
+        if let Err((violation, calm)) = calm::settle(self.system, world, &mut self.calm) {
             let (root, mut trace) = self.trace(index);
             trace.extend(&calm);
             self.report(violation, root, trace, calm.len());
@@ -204,7 +233,7 @@ impl Explorer<'_> {
         true
     }
 
-    fn report(&mut self, violation: Violation, root: usize, trace: Vec<Action>, calm: usize) {
+    fn report(&mut self, violation: Violation, root: usize, trace: Vec<S::Action>, calm: usize) {
         self.result.violation = Some(Found {
             violation,
             root,
@@ -214,7 +243,7 @@ impl Explorer<'_> {
     }
 
     /// From which first world, by what.
-    fn trace(&self, index: u32) -> (usize, Vec<Action>) {
+    fn trace(&self, index: u32) -> (usize, Vec<S::Action>) {
         let mut trace = Vec::new();
         let mut at = index;
         while let Some(Origin {
@@ -230,7 +259,7 @@ impl Explorer<'_> {
     }
 }
 
-fn expand(setup: &Setup, seen: &Seen, part: &[(u32, World)]) -> Expansion {
+fn expand<S: System>(system: &S, seen: &Seen, part: &[(u32, S::World)]) -> Expansion<S> {
     let mut expansion = Expansion {
         next: Vec::new(),
         transitions: 0,
@@ -239,16 +268,16 @@ fn expand(setup: &Setup, seen: &Seen, part: &[(u32, World)]) -> Expansion {
     };
     let mut own = Seen::default();
     for (parent, world) in part {
-        for action in enabled(setup, world) {
+        for action in system.enabled(world) {
             expansion.transitions += 1;
-            let after = match apply(setup, world, action) {
+            let after = match system.apply(world, action) {
                 Ok(after) => after,
                 Err(violation) => {
                     expansion.violation = Some((*parent, Some(action), violation));
                     return expansion;
                 }
             };
-            if after.present() > setup.runs {
+            if system.beyond(&after) {
                 expansion.cut += 1;
                 continue;
             }
@@ -265,3 +294,6 @@ fn expand(setup: &Setup, seen: &Seen, part: &[(u32, World)]) -> Expansion {
     }
     expansion
 }
+
+#[cfg(test)]
+mod tests;

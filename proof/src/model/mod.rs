@@ -34,16 +34,16 @@ use openshell_lifecycle::machine::Command;
 
 use self::action::Action;
 use self::apply::apply;
-use self::explore::{Explored, Limits, explore};
+use self::explore::{Explored, Limits, Next, Seen, System, explore};
 use self::time::{SOME_TIME, at};
-use self::wiring::{Setup, first};
+use self::wiring::{Setup, Violation, first};
 use self::world::World;
 use crate::faults::Fault;
 use crate::say;
 
 /// So many things that happen one after the other, from each first world.
 const DEPTH: usize = 6;
-const DEEP: usize = 8;
+const DEEP: usize = 7;
 /// Runs of one sandbox.
 const RUNS: u8 = 3;
 /// Things that go wrong along one path.
@@ -142,6 +142,41 @@ fn setup(args: &Args, policy: RestartPolicy, fault: Option<Fault>) -> Setup {
     }
 }
 
+/// The production machine in its small world.
+impl System for Setup {
+    type World = World;
+    type Action = Action;
+
+    fn enabled(&self, world: &World) -> Vec<Action> {
+        enabled::enabled(self, world)
+    }
+
+    fn apply(&self, world: &World, action: Action) -> Result<World, Violation> {
+        apply(self, world, action)
+    }
+
+    fn beyond(&self, world: &World) -> bool {
+        world.present() > self.runs
+    }
+
+    fn judge(&self, world: &World, judged: &mut Seen) -> Result<(), Violation> {
+        match world.cell() {
+            Some(cell) if judged.insert(cell.machine.hash) => {
+                rules::state(self, &cell.machine.state, world.now)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn calm(&self, world: &World) -> Result<Next<Self>, (Action, Violation)> {
+        calm::next(self, world)
+    }
+
+    fn rests(&self, world: &World) -> Result<(), Violation> {
+        calm::stable(self, world)
+    }
+}
+
 /// Where exploration begins: there, everything is calm.
 fn roots(setup: &Setup) -> Result<Vec<World>> {
     let meta = SandboxMeta {
@@ -179,7 +214,7 @@ const ROOTS: [&str; 4] = [
 const RESTART: Action = Action::Command(Command::Restart);
 const STOP: Action = Action::Command(Command::Stop);
 
-fn wrong(violation: wiring::Violation) -> anyhow::Error {
+fn wrong(violation: Violation) -> anyhow::Error {
     anyhow::anyhow!("{}: {}", violation.rule, violation.what)
 }
 
@@ -236,7 +271,7 @@ fn planted(args: &Args, fault: Fault) -> Result<bool> {
     Ok(true)
 }
 
-fn figures(explored: &Explored) -> String {
+fn figures(explored: &Explored<Action>) -> String {
     format!(
         "{} states, {} transitions, depth {}, {} beyond the bounds, {:.1} s",
         explored.states,
@@ -246,3 +281,6 @@ fn figures(explored: &Explored) -> String {
         explored.time.as_secs_f32()
     )
 }
+
+#[cfg(test)]
+mod tests;

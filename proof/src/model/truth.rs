@@ -33,6 +33,10 @@ pub(super) fn world(world: &World) -> Held {
             "the store does not say what the user said about holding it",
         );
     }
+    // What is taken for ended comes before what the record names: the one is why the other is so.
+    if running.is_some() {
+        unended(world, life.phase)?;
+    }
     if let Some(workload) = running {
         let named = life.run.as_ref().is_some_and(|run| {
             run.supervisor.is_some() && run.workload.as_ref().map(number) == Some(workload.number)
@@ -43,18 +47,22 @@ pub(super) fn world(world: &World) -> Held {
                 format!("run {} runs, and the record does not say so", workload.run),
             );
         }
-        if matches!(life.phase, Phase::Stopped | Phase::Completed) {
-            return broken("L6", format!("it is {}, and its workload runs", life.phase));
-        }
     }
-    let Some(state) = world.state() else {
-        return Ok(());
-    };
-    let launching = state.activity.is_some_and(|a| a.work == Work::Launch);
-    if running.is_some() && state.idle && !launching {
+    world.state().map_or(Ok(()), |state| ready(world, state))
+}
+
+/// L6: what runs is not taken for ended, neither in public nor by the machine.
+fn unended(world: &World, phase: Phase) -> Held {
+    if matches!(phase, Phase::Stopped | Phase::Completed) {
+        return broken("L6", format!("it is {phase}, and its workload runs"));
+    }
+    let taken = world
+        .state()
+        .is_some_and(|state| state.idle && state.activity.is_none_or(|a| a.work != Work::Launch));
+    if taken {
         return broken("L6", "it is taken for not running, and it runs");
     }
-    ready(world, state)
+    Ok(())
 }
 
 fn gone(world: &World) -> Held {

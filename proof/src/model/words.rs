@@ -11,7 +11,7 @@ use super::wiring::Setup;
 use super::world::{Gateway, Stage, Status, World};
 
 /// The whole story: what happened, and what was so afterwards.
-pub(super) fn story(setup: &Setup, roots: &[World], found: &Found) -> Vec<String> {
+pub(super) fn story(setup: &Setup, roots: &[World], found: &Found<Action>) -> Vec<String> {
     let Some(mut world) = roots.get(found.root).cloned() else {
         return Vec::new();
     };
