@@ -7,3 +7,4 @@ mod overlaps;
 mod play;
 mod random;
 mod rests;
+mod words;
