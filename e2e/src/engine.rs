@@ -1,23 +1,50 @@
 //! A Docker engine of our own: own data, own containerd, own socket, own bridge. The machine's engine is never
 //! touched. It lives in one directory, from which it can be found again and ended by another process.
 
+mod outage;
+mod runtimes;
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::{command, host, wait};
 
+/// What the directories of engines are called that [`directory`] names.
+pub const PREFIX: &str = "openshell-engine-";
+
+/// How an engine is run.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Another address to listen on.
+    pub also_listen: Option<String>,
+    /// Whether containers outlive the daemon.
+    pub live_restore: bool,
+}
+
 /// A private engine that runs (or ran) in a directory.
 #[derive(Debug)]
 pub struct Engine {
     directory: PathBuf,
     bridge: String,
-    children: Vec<std::process::Child>,
+    setup: Setup,
+    /// By program.
+    children: BTreeMap<&'static str, Child>,
     owned: bool,
+}
+
+/// A directory for one more engine of this process. Its name says whose it is, so that the next task can end what a
+/// killed one has left. Sockets need short paths, so it is not below `target`.
+pub fn directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    PathBuf::from(format!("/tmp/{PREFIX}{}-{number}", std::process::id()))
 }
 
 impl Engine {
@@ -25,7 +52,7 @@ impl Engine {
     ///
     /// # Errors
     /// When this process is not root, a program is missing, or the engine does not come up.
-    pub fn start(directory: &Path, also_listen: Option<&str>) -> Result<Self> {
+    pub fn start(directory: &Path, setup: Setup) -> Result<Self> {
         if !host::is_root() {
             bail!("a private engine needs root: run this as root, or start a Docker engine first");
         }
@@ -34,12 +61,13 @@ impl Engine {
         let mut engine = Self {
             directory: directory.to_owned(),
             bridge: String::new(),
-            children: Vec::new(),
+            setup,
+            children: BTreeMap::new(),
             owned: true,
         };
         engine.add_bridge()?;
         engine.start_containerd()?;
-        engine.start_dockerd(also_listen)?;
+        engine.start_daemon()?;
         Ok(engine)
     }
 
@@ -49,7 +77,8 @@ impl Engine {
         Some(Self {
             directory: directory.to_owned(),
             bridge,
-            children: Vec::new(),
+            setup: Setup::default(),
+            children: BTreeMap::new(),
             owned: false,
         })
     }
@@ -93,20 +122,26 @@ impl Engine {
     }
 
     fn add_bridge(&mut self) -> Result<()> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
-        self.bridge = format!("osbr{pid:x}");
+        self.bridge = format!("osbr{pid:x}n{number:x}");
         std::fs::write(self.directory.join("bridge"), &self.bridge)?;
         command::ok(Command::new("ip").args(["link", "add", &self.bridge, "type", "bridge"]))
             .context("the engine's own bridge could not be made")?;
         // A private range, chosen by process id so that two engines at once do not meet.
-        let address = format!("10.{}.{}.1/24", 200 + pid % 50, pid / 50 % 256);
+        let place = pid.wrapping_add(number * 6400);
+        let address = format!("10.{}.{}.1/24", 200 + place % 50, place / 50 % 256);
         command::ok(Command::new("ip").args(["addr", "add", &address, "dev", &self.bridge]))?;
         command::ok(Command::new("ip").args(["link", "set", &self.bridge, "up"]))?;
         Ok(())
     }
 
-    fn spawn(&mut self, name: &str, program: &mut Command) -> Result<()> {
-        let log = File::create(self.directory.join(format!("{name}.log")))?;
+    fn spawn(&mut self, name: &'static str, program: &mut Command) -> Result<()> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.directory.join(format!("{name}.log")))?;
         let child = program
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -116,7 +151,7 @@ impl Engine {
             .spawn()
             .with_context(|| format!("{name} could not be started; is docker.io installed?"))?;
         std::fs::write(self.pid_file(name), child.id().to_string())?;
-        self.children.push(child);
+        self.children.insert(name, child);
         Ok(())
     }
 
@@ -146,16 +181,19 @@ impl Engine {
         .with_context(|| self.last_words("containerd"))
     }
 
-    fn start_dockerd(&mut self, also_listen: Option<&str>) -> Result<()> {
+    /// The daemon on data of this name, not waited for.
+    fn spawn_daemon(&mut self, data: &str) -> Result<()> {
         let directory = self.directory.clone();
         let at = |name: &str| directory.join(name).into_os_string();
         let mut dockerd = Command::new(program("dockerd")?);
         dockerd.arg("--host").arg(self.host());
-        if let Some(address) = also_listen {
+        if let Some(address) = &self.setup.also_listen {
             dockerd.arg("--host").arg(address);
         }
-        dockerd.arg("--data-root").arg(at("data"));
-        dockerd.arg("--exec-root").arg(at("exec"));
+        dockerd.arg("--data-root").arg(at(data));
+        dockerd
+            .arg("--exec-root")
+            .arg(at(&format!("exec-of-{data}")));
         dockerd.arg("--pidfile").arg(at("dockerd.own.pid"));
         dockerd.arg("--containerd").arg(at("containerd.sock"));
         dockerd.arg("--bridge").arg(&self.bridge);
@@ -165,16 +203,10 @@ impl Engine {
             "--userland-proxy=false",
         ]);
         // Without a file of its own it would read the machine's.
-        std::fs::write(at("daemon.json"), "{}\n")?;
+        let file = serde_json::json!({ "live-restore": self.setup.live_restore });
+        std::fs::write(at("daemon.json"), file.to_string())?;
         dockerd.arg("--config-file").arg(at("daemon.json"));
-        self.spawn("dockerd", &mut dockerd)?;
-        let host = self.host();
-        wait::until(
-            "the private engine to answer",
-            Duration::from_secs(60),
-            || Ok(host::engine_answers(&host).then_some(())),
-        )
-        .with_context(|| self.last_words("dockerd"))
+        self.spawn("dockerd", &mut dockerd)
     }
 
     fn last_words(&self, name: &str) -> String {
@@ -187,14 +219,19 @@ impl Engine {
 
     fn tear_down(&mut self) -> Result<()> {
         let mark = self.directory.display().to_string();
+        if !host::engine_answers(&self.host()) && runtimes::any(&self.directory) {
+            // Containers outlive a daemon; only a daemon ends them in order.
+            let _ = self.start_daemon();
+        }
         if host::engine_answers(&self.host()) {
             remove_containers(&self.host())?;
         }
         for name in ["dockerd", "containerd"] {
-            let reaped = self.reap_in_background();
+            let reaped = self.reap_in_background(name);
             host::end_process(&self.pid_file(name), &mark, Duration::from_secs(20))?;
             drop(reaped);
         }
+        runtimes::end(&self.directory)?;
         if !self.bridge.is_empty() {
             let _ = command::run(Command::new("ip").args(["link", "del", &self.bridge]))?;
         }
@@ -204,16 +241,11 @@ impl Engine {
     }
 
     /// A child that ended stays a zombie until its parent waits for it.
-    fn reap_in_background(&mut self) -> Option<std::thread::JoinHandle<()>> {
-        (!self.children.is_empty()).then(|| {
-            // The last started is the first to be ended.
-            let mut child = self.children.pop();
-            std::thread::spawn(move || {
-                if let Some(child) = &mut child {
-                    let _ = child.wait();
-                }
-            })
-        })
+    fn reap_in_background(&mut self, name: &str) -> Option<std::thread::JoinHandle<()>> {
+        let mut child = self.children.remove(name)?;
+        Some(std::thread::spawn(move || {
+            let _ = child.wait();
+        }))
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub pull_policy: &'static str,
     /// More lines for its file, beginning with a `[table]`.
     pub more: String,
+    /// Even if it is the superuser's, it may open only what its owner may.
+    pub bound_by_modes: bool,
 }
 
 impl Settings {
@@ -62,7 +64,20 @@ impl Settings {
             image: crate::image::TEST_IMAGE.to_owned(),
             pull_policy: "if_not_present",
             more: String::new(),
+            bound_by_modes: false,
         })
+    }
+
+    fn program(&self) -> Command {
+        let gateway = self.dist.join("bin/openshell-gateway");
+        if !self.bound_by_modes {
+            return Command::new(gateway);
+        }
+        let mut program = Command::new("setpriv");
+        let without = "-dac_override,-dac_read_search";
+        program.args(["--inh-caps", without, "--bounding-set", without]);
+        program.arg(gateway);
+        program
     }
 
     fn file(&self) -> String {
@@ -111,6 +126,15 @@ impl Gateway {
     /// # Errors
     /// See [`Gateway::start`].
     pub fn launch(&mut self) -> Result<()> {
+        self.spawn()?;
+        self.wait_ready()
+    }
+
+    /// Starts it (again) and does not wait: without its engine it is not ready, and serves all the same.
+    ///
+    /// # Errors
+    /// When its program cannot be started.
+    pub fn spawn(&mut self) -> Result<()> {
         let settings = &self.settings;
         std::fs::create_dir_all(&settings.directory)?;
         let file = settings.directory.join("gateway.toml");
@@ -119,7 +143,8 @@ impl Gateway {
             .create(true)
             .append(true)
             .open(self.log_file())?;
-        let child = Command::new(settings.dist.join("bin/openshell-gateway"))
+        let child = settings
+            .program()
             .arg("--config")
             .arg(&file)
             .env("XDG_CONFIG_HOME", &settings.config_home)
@@ -132,10 +157,14 @@ impl Gateway {
             .context("the gateway could not be started")?;
         std::fs::write(self.pid_file(), child.id().to_string())?;
         self.child = Some(child);
-        self.wait_ready()
+        Ok(())
     }
 
-    fn wait_ready(&mut self) -> Result<()> {
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends instead, or does not become ready; the end of its log is part of the error.
+    pub fn wait_ready(&mut self) -> Result<()> {
         let health = self.settings.health;
         // The last file of its entry in the CLI's register.
         let register = self.settings.config_home.join("openshell/gateways");

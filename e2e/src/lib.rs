@@ -2,6 +2,7 @@
 //! left. It knows the product only from outside: command lines, the engine's own words, files.
 
 pub mod census;
+pub mod choices;
 pub mod command;
 pub mod engine;
 pub mod gateway;

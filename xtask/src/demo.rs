@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use openshell_e2e::census::Census;
-use openshell_e2e::engine::Engine;
+use openshell_e2e::engine::{Engine, Setup};
 use openshell_e2e::gateway::{self, Gateway};
 use openshell_e2e::image::{self, Recipe};
 use openshell_e2e::{command as run, host};
@@ -81,7 +81,11 @@ fn find_engine(place: &Place) -> Result<()> {
         stale.stop()?;
     }
     say::line("   none answers: starting one for the demo (`--down` ends it)");
-    Engine::start(&directory, Some(at))?.leave_running();
+    let setup = Setup {
+        also_listen: Some(at.to_owned()),
+        ..Setup::default()
+    };
+    Engine::start(&directory, setup)?.leave_running();
     Ok(())
 }
 

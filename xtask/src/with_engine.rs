@@ -1,10 +1,10 @@
 //! `cargo xtask with-engine -- COMMAND`: a command beside a private engine, which is gone afterwards.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use openshell_e2e::engine::Engine;
+use openshell_e2e::engine::{self, Engine, PREFIX, Setup};
 use openshell_e2e::image::{self, Recipe, TEST_IMAGE};
 
 use crate::{build, say};
@@ -25,13 +25,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-const PREFIX: &str = "openshell-engine-";
-
 /// Ends the engines of tasks that were killed before they could.
 fn sweep() -> Result<()> {
     for entry in std::fs::read_dir("/tmp")?.flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let owner = owner.and_then(|name| name.split('-').next());
         let Some(owner) = owner.and_then(|id| id.parse::<u32>().ok()) else {
             continue;
         };
@@ -51,9 +50,12 @@ fn sweep() -> Result<()> {
 pub(crate) fn start() -> Result<Engine> {
     say::step("starting a private engine");
     sweep()?;
-    // Sockets need short paths, so not below target/.
-    let directory = PathBuf::from(format!("/tmp/{PREFIX}{}", std::process::id()));
-    let engine = Engine::start(&directory, None)?;
+    start_with(Setup::default())
+}
+
+/// As [`start`], run as it is asked for.
+pub(crate) fn start_with(setup: Setup) -> Result<Engine> {
+    let engine = Engine::start(&engine::directory(), setup)?;
     image::import(&engine.host(), &Recipe::usual(TEST_IMAGE))?;
     say::line(&format!("   {}", engine.host()));
     Ok(engine)

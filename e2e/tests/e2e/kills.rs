@@ -5,6 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
+use openshell_e2e::choices::Choices;
 use openshell_e2e::command;
 use openshell_e2e::wait;
 use rustix::process::Signal;
@@ -21,22 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Beyond the longest of the five operations.
 const MOMENTS: u64 = 1500;
 const MAIN: &[&str] = &["sh", "-c", "echo run >> /sandbox/boots; exec sleep 1000000"];
-
-/// xorshift64.
-struct Choices(u64);
-
-impl Choices {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).expect("small")]
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verb {
@@ -135,11 +120,7 @@ fn l2_l10_l12_l13_a_gateway_that_is_killed_at_any_moment_keeps_its_word() {
     std::thread::scope(|scope| {
         for index in 0..WORLDS {
             scope.spawn(move || {
-                let mut choices = Choices((seed ^ (index as u64 + 1)) | 1);
-                // The first few values still look like the seed.
-                for _ in 0..16 {
-                    choices.below(2);
-                }
+                let mut choices = Choices::new(seed ^ (index as u64 + 1));
                 life(&format!("kills-{index}"), KILLS / WORLDS, &mut choices);
             });
         }

@@ -1,10 +1,11 @@
 //! A gateway of its own for each test, and short words for what tests do with it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use openshell_e2e::command::{self, Outcome};
+use openshell_e2e::engine::{self, Engine, Setup};
 use openshell_e2e::gateway::{Gateway, Settings};
 pub(crate) use openshell_e2e::relay::Half;
 use openshell_e2e::relay::Relay;
@@ -21,6 +22,7 @@ pub(crate) const IDLE: &[&str] = &["sleep", "1000000"];
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
     relay: Option<Relay>,
+    engine: Option<Engine>,
     _directory: TempDir,
 }
 
@@ -34,7 +36,7 @@ impl World {
     pub(crate) fn with(name: &str, change: impl FnOnce(&mut Settings)) -> Self {
         let (directory, mut settings) = place(name);
         change(&mut settings);
-        Self::at(directory, settings, None)
+        Self::at(directory, settings, None, None)
     }
 
     /// One whose gateway reaches the engine through a relay, with more lines in its file.
@@ -44,13 +46,36 @@ impl World {
         let relay = Relay::start(&settings.engine, &socket).expect("a relay");
         settings.relay = Some(socket);
         more.clone_into(&mut settings.more);
-        Self::at(directory, settings, Some(relay))
+        Self::at(directory, settings, Some(relay), None)
     }
 
-    fn at(directory: TempDir, settings: Settings, relay: Option<Relay>) -> Self {
+    /// One on an engine of its own, which may end and come back, behind a relay. It needs no unique name.
+    pub(crate) fn on_own_engine(live_restore: bool, change: impl FnOnce(&mut Settings)) -> Self {
+        let setup = Setup {
+            live_restore,
+            ..Setup::default()
+        };
+        let engine = Engine::start(&engine::directory(), setup).expect("an engine");
+        let recipe = image::Recipe::usual(image::TEST_IMAGE);
+        image::import(&engine.host(), &recipe).expect("an image");
+        let (directory, mut settings) = place_on("own", &engine.socket());
+        let socket = directory.path().join("relay.sock");
+        let relay = Relay::start(&settings.engine, &socket).expect("a relay");
+        settings.relay = Some(socket);
+        change(&mut settings);
+        Self::at(directory, settings, Some(relay), Some(engine))
+    }
+
+    fn at(
+        directory: TempDir,
+        settings: Settings,
+        relay: Option<Relay>,
+        engine: Option<Engine>,
+    ) -> Self {
         Self {
             gateway: Gateway::start(settings).expect("a gateway"),
             relay,
+            engine,
             _directory: directory,
         }
     }
@@ -58,6 +83,20 @@ impl World {
     /// What stands between the gateway and the engine.
     pub(crate) fn relay(&self) -> &Relay {
         self.relay.as_ref().expect("a world behind a relay")
+    }
+
+    /// Where the engine keeps what is in the workspace, so that it can be read while nobody answers.
+    pub(crate) fn workspace(&self, name: &str) -> PathBuf {
+        let mounts = self.inspect(&self.container(name, Half::Workload))["Mounts"].clone();
+        let mounts = mounts.as_array().expect("mounts");
+        let at = mounts.iter().find(|m| m["Destination"] == "/sandbox");
+        let source = at.and_then(|m| m["Source"].as_str());
+        source.expect("a workspace").into()
+    }
+
+    /// Its own engine.
+    pub(crate) fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("a world on its own engine")
     }
 
     /// Creates a sandbox and waits until it is ready.
@@ -140,7 +179,9 @@ impl World {
             let there = last["phase"] == "Ready" && last["generation"] == generation;
             Ok(there.then(|| last.clone()))
         });
-        found.unwrap_or_else(|error| panic!("{error:#}; last seen: {last}"))
+        found.unwrap_or_else(|error| {
+            panic!("{error:#}; last seen: {last}\n{}", self.events(name));
+        })
     }
 
     /// The journal, entry by entry.
@@ -275,8 +316,12 @@ impl World {
 }
 
 fn place(name: &str) -> (TempDir, Settings) {
+    place_on(name, &engine_socket())
+}
+
+fn place_on(name: &str, engine: &Path) -> (TempDir, Settings) {
     let directory = TempDir::new().expect("a temporary directory");
-    let settings = Settings::for_test(&dist(), directory.path(), &engine_socket(), name);
+    let settings = Settings::for_test(&dist(), directory.path(), engine, name);
     (directory, settings.expect("settings"))
 }
 

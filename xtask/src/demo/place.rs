@@ -62,6 +62,7 @@ impl Place {
             image: IMAGE.to_owned(),
             pull_policy: "if_not_present",
             more: String::new(),
+            bound_by_modes: false,
         }
     }
 

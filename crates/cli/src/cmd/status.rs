@@ -61,18 +61,22 @@ impl StatusArgs {
             ),
             Err(_) => ("Unverified", None, None),
         };
-        let drivers = info
-            .map(|i| i.into_inner().compute_drivers)
-            .unwrap_or_default();
+        let info = info.map(tonic::Response::into_inner).unwrap_or_default();
+        // That it answers says nothing of what it needs.
+        let condition = match info.status() {
+            ServiceStatus::Unspecified => health.status(),
+            known => known,
+        };
         let view = StatusView {
             gateway: gateway.target.name.clone(),
             endpoint: gateway.target.endpoint.clone(),
             status: "Connected",
-            health: health_name(health.status()),
+            health: health_name(condition),
             authentication,
             user,
             version: health.version.clone(),
-            compute_drivers: drivers
+            compute_drivers: info
+                .compute_drivers
                 .into_iter()
                 .map(|d| DriverView {
                     version: d.capabilities.map(|c| c.driver_version).unwrap_or_default(),
@@ -89,7 +93,7 @@ impl StatusArgs {
         if let Some(denied) = denied {
             return Err(denied);
         }
-        match health.status() {
+        match condition {
             ServiceStatus::Unhealthy | ServiceStatus::Degraded => {
                 say("hint: `openshell doctor` says what is wrong and how to mend it");
                 Ok(Exit::Unreachable)
@@ -107,7 +111,7 @@ impl StatusView {
             .map(|d| format!("{} {}", d.name, d.version).trim().to_owned())
             .collect();
         let drivers = if drivers.is_empty() {
-            "none".to_owned()
+            "none; the engine does not answer".to_owned()
         } else {
             drivers.join(", ")
         };

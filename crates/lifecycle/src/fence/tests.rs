@@ -10,4 +10,3 @@ mod removals;
 mod requests;
 mod restores;
 mod s1_s2;
-mod words;

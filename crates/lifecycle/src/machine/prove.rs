@@ -120,7 +120,7 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
         turn.s.reported = Some(MainEnd {
             code: exit.code,
             at: exit.at,
-            error: exit.error,
+            error: String::new(),
             told: exit.cause == ExitCause::Unknown,
         });
     }

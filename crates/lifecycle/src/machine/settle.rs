@@ -306,7 +306,6 @@ fn record_exit(turn: &mut Turn<'_>, cause: ExitCause, exit: Option<&EngineExit>)
             code,
             cause,
             at,
-            error: String::new(),
         });
     }
 }
@@ -321,7 +320,6 @@ pub(super) fn settle(turn: &mut Turn<'_>, end: End) {
             code,
             cause,
             at,
-            error: String::new(),
         });
     }
     if turn.s.record.life.intent == Intent::Stopped {

@@ -7,4 +7,3 @@ mod overlaps;
 mod play;
 mod random;
 mod rests;
-mod words;
