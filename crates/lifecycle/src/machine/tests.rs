@@ -2,6 +2,7 @@
 
 mod commands;
 mod identity;
+mod kept;
 mod losses;
 mod overlaps;
 mod play;
