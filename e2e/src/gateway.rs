@@ -191,6 +191,11 @@ impl Gateway {
         &self.settings
     }
 
+    /// The same, to be changed for its next start.
+    pub const fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
     /// Its process id.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)

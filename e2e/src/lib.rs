@@ -9,4 +9,5 @@ pub mod gateway;
 pub mod host;
 pub mod image;
 pub mod relay;
+pub mod ticks;
 pub mod wait;

@@ -2,6 +2,7 @@
 //! image. A machine drifts within the hour, so ours and theirs alternate, and only ratios count.
 
 mod memory;
+mod outages;
 mod report;
 mod rpc;
 mod samples;
@@ -18,8 +19,19 @@ use crate::{build, packages, say, with_engine};
 use report::{Line, Report};
 use samples::Samples;
 
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// Commands, memory, the list, sizes
+    Commands,
+    /// What an outage of the gateway costs
+    Outages,
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Only these parts
+    #[arg(long, value_enum, value_delimiter = ',')]
+    part: Vec<Part>,
     /// How often each is measured; at least 10
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(10..=200))]
     runs: u32,
@@ -32,21 +44,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(packages::Purpose::Tests)?;
     let dist = build::build(false)?;
     let engine = with_engine::start()?;
-    let directory = tempfile::tempdir().context("no temporary directory")?;
-    let settings = Settings::for_test(&dist, directory.path(), &engine.socket(), "bench")?;
-    let gateway = Gateway::start(settings)?;
     let mut report = Report::default();
     report.engine(&engine_version(&engine)?);
-    lives(&gateway, args.runs, &mut report)?;
-    rpc::exec(&gateway, args.runs, &mut report)?;
-    memory::measure(&gateway, &mut report)?;
-    drop(gateway);
-    list(&dist, &engine, args.runs, &mut report)?;
-    report.sizes(&build::sizes(&dist)?);
+    let wanted = |part| args.part.is_empty() || args.part.contains(&part);
+    if wanted(Part::Commands) {
+        commands(&dist, &engine, args.runs, &mut report)?;
+    }
+    if wanted(Part::Outages) {
+        outages::measure(&dist, &engine, &mut report)?;
+    }
     engine.stop()?;
     say::line(&report.table());
     report.write(&args.output)?;
     say::line(&format!("written to {}", args.output.display()));
+    Ok(())
+}
+
+fn commands(dist: &Path, engine: &Engine, runs: u32, report: &mut Report) -> Result<()> {
+    let directory = tempfile::tempdir().context("no temporary directory")?;
+    let settings = Settings::for_test(dist, directory.path(), &engine.socket(), "bench")?;
+    let gateway = Gateway::start(settings)?;
+    lives(&gateway, runs, report)?;
+    rpc::exec(&gateway, runs, report)?;
+    memory::measure(&gateway, report)?;
+    drop(gateway);
+    list(dist, engine, runs, report)?;
+    report.sizes(&build::sizes(dist)?);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::view::phase_name;
 /// Between two tries to watch again.
 const BACK_OFF: Duration = Duration::from_millis(200);
 /// A gateway that restarts is back within this.
-const GATEWAY_AWAY: Duration = Duration::from_secs(30);
+pub(crate) const GATEWAY_AWAY: Duration = Duration::from_secs(30);
 
 /// How long a command waits for the end of what it asked for.
 #[derive(Clone, Copy, Debug, Args)]

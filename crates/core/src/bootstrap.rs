@@ -47,6 +47,9 @@ pub struct SandboxBootstrap {
     pub stop_grace_millis: u64,
 }
 
+/// What a supervisor ends with that has ended its run because no gateway could be reached for too long.
+pub const GATEWAY_UNREACHABLE_EXIT: u8 = 75;
+
 /// For the supervisor.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -38,6 +38,8 @@ pub(crate) struct Gateway {
     pub(crate) hub: SessionHub,
     pub(crate) router: Router,
     pub(crate) metrics: PrometheusHandle,
+    /// How long its end may take.
+    pub(crate) shutdown_limit: Duration,
 }
 
 /// Makes everything; speaks to nobody yet.
@@ -63,8 +65,10 @@ pub(crate) fn compose(
     };
     tell_driver(config, &engine)?;
     let driver = connect(&engine, containers(docker, &ground.runtimes))?;
+    let bounds = fence_config(&config.lifecycle, docker);
+    let shutdown_limit = bounds.shutdown_limit();
     let fence = Fence::new(
-        fence_config(&config.lifecycle, docker),
+        bounds,
         Arc::new(driver),
         ground.store.clone(),
         Arc::new(SystemEnvironment),
@@ -96,6 +100,7 @@ pub(crate) fn compose(
         hub,
         router: router(api, supervisors),
         metrics: recorder(),
+        shutdown_limit,
     })
 }
 

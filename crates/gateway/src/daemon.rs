@@ -144,7 +144,7 @@ async fn daemon(loaded: &Loaded, state: &Path, ground: Ground) -> Result<(), Gat
     tracing::info!("ending; running sandboxes are left as configured");
     notify::stopping();
     let ended = tokio::select! {
-        ended = end(config, gateway, stop, tasks) => ended,
+        ended = end(gateway, stop, tasks) => ended,
         () = signals.second() => Err(GatewayError::Interrupted),
     };
     tracing::info!("ended");
@@ -153,12 +153,11 @@ async fn daemon(loaded: &Loaded, state: &Path, ground: Ground) -> Result<(), Gat
 
 /// Stops accepting, lets what is in flight become durable, closes sessions; within the grace.
 async fn end(
-    config: &Config,
     gateway: Gateway,
     stop: CancellationToken,
     mut tasks: JoinSet<()>,
 ) -> Result<(), GatewayError> {
-    let grace = Duration::from_secs(config.lifecycle.shutdown_grace_secs);
+    let grace = gateway.shutdown_limit;
     let ending = async {
         stop.cancel();
         gateway.fence.shutdown().await;

@@ -61,6 +61,19 @@ pub struct FenceConfig {
     pub shutdown_grace: Duration,
 }
 
+/// What a stop takes beyond its grace.
+const STOP_TAKES: Duration = Duration::from_secs(5);
+
+impl FenceConfig {
+    /// How long the gateway's end may take: what is stopped with it has its whole grace.
+    pub fn shutdown_limit(&self) -> Duration {
+        match self.on_shutdown {
+            ShutdownMode::Keep => self.shutdown_grace,
+            ShutdownMode::Stop => self.shutdown_grace.max(self.stop_grace + STOP_TAKES),
+        }
+    }
+}
+
 impl Default for FenceConfig {
     fn default() -> Self {
         Self {

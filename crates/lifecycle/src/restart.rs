@@ -26,6 +26,8 @@ pub enum Cause {
     SupervisorLost,
     /// The engine or the host went down under it, or nobody watched and it is gone.
     Infrastructure,
+    /// It was stopped together with the gateway, which is back.
+    Parked,
     /// A start or a restore failed.
     StartFailed {
         /// Another try of the same can only fail the same way.
@@ -76,7 +78,7 @@ pub fn decide(policy: Policy, cause: Cause, history: History, now: Timestamp) ->
             return Decision::Complete;
         }
         (Cause::StartFailed { permanent: true }, _) => false,
-        (Cause::Infrastructure, restart) => match policy.restore {
+        (Cause::Infrastructure | Cause::Parked, restart) => match policy.restore {
             RestoreMode::Intent => true,
             RestoreMode::Policy => restart != RestartPolicy::Never,
             RestoreMode::None => false,
@@ -85,6 +87,11 @@ pub fn decide(policy: Policy, cause: Cause, history: History, now: Timestamp) ->
     };
     if !wanted {
         return Decision::Fail;
+    }
+    if cause == Cause::Parked {
+        // By our own hand: it says nothing about a crash loop.
+        let count = history.count;
+        return Decision::Restart { at: now, count };
     }
     let lived = history.lived.is_some_and(|lived| lived >= RESETS_AFTER);
     if lived && cause == Cause::Infrastructure {

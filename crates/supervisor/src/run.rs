@@ -1,5 +1,6 @@
 //! One supervisor's life: all its parts, polled together.
 
+use openshell_core::bootstrap::GATEWAY_UNREACHABLE_EXIT;
 use tokio::net::UnixListener;
 
 use crate::settings::{Settings, SettingsError};
@@ -25,7 +26,7 @@ impl Outcome {
         match self {
             Self::Terminated | Self::Stopped => 0,
             Self::Failed => 70,
-            Self::GatewayUnreachable => 75,
+            Self::GatewayUnreachable => GATEWAY_UNREACHABLE_EXIT,
         }
     }
 }

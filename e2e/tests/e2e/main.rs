@@ -18,6 +18,7 @@ mod s3;
 mod s3_asked;
 mod s3_engine;
 mod s3_sight;
+mod s4;
 mod store;
 mod supervisor_loss;
 mod taken;

@@ -1,5 +1,6 @@
 //! Health, the caller, the gateway itself, and the diagnosis of its host.
 
+use openshell_core::{Reason, SandboxRecord};
 use openshell_lifecycle::LifecycleFence;
 use openshell_lifecycle::driver::Role;
 use openshell_proto::{api, plus};
@@ -7,6 +8,9 @@ use tonic::Status;
 
 use super::Inner;
 use crate::auth::Caller;
+
+/// So many of a kind are named.
+const SHOWN: usize = 10;
 
 impl<F: LifecycleFence> Inner<F> {
     /// That it answers is the news; what it depends on is in `GetGatewayInfo`.
@@ -73,8 +77,41 @@ impl<F: LifecycleFence> Inner<F> {
             ),
         };
         plus::DiagnoseResponse {
-            findings: vec![engine, store, self.leftovers().await],
+            findings: vec![engine, store, self.awaited(), self.leftovers().await],
         }
+    }
+
+    /// Runs that are not proven at the moment, and what each waits for.
+    fn awaited(&self) -> plus::Finding {
+        const CHECK: &str = "sandboxes";
+        let records = self.fence.list();
+        let waits = |record: &SandboxRecord| {
+            let reason = record.life.condition.reason;
+            matches!(
+                reason,
+                Reason::SupervisorNotConnected | Reason::EngineUnreachable
+            )
+        };
+        let waiting: Vec<String> = records
+            .iter()
+            .filter(|record| waits(record))
+            .map(|r| format!("{:?} ({})", r.meta.name.as_str(), r.life.condition.message))
+            .collect();
+        if waiting.is_empty() {
+            let none = "none waits for its supervisor or its engine";
+            return finding(CHECK, "ok", none.to_owned(), "");
+        }
+        let shown = waiting[..waiting.len().min(SHOWN)].join(", ");
+        let more = match waiting.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        finding(
+            CHECK,
+            "warning",
+            format!("{} of {} wait: {shown}{more}", waiting.len(), records.len()),
+            "nothing, for a minute; if it lasts, `openshell sandbox events NAME` tells what happened",
+        )
     }
 
     async fn leftovers(&self) -> plus::Finding {
@@ -94,7 +131,6 @@ impl<F: LifecycleFence> Inner<F> {
             let none = "the engine holds nothing of ours that no sandbox knows";
             return finding(CHECK, "ok", none.to_owned(), "");
         }
-        const SHOWN: usize = 10;
         let mut names: Vec<String> = found
             .iter()
             .take(SHOWN)

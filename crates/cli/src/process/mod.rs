@@ -52,8 +52,8 @@ pub(crate) enum Outcome {
     Signalled(i32),
     /// Nobody reads our output any more.
     NoReader,
-    /// The stream ended without an exit.
-    Lost,
+    /// The stream ended without an exit: why.
+    Lost(String),
 }
 
 impl Outcome {
@@ -65,7 +65,7 @@ impl Outcome {
             Self::Signalled(signal) => Some(Exit::of_process(128 + signal)),
             // As a shell reports SIGPIPE.
             Self::NoReader => Some(Exit::Command(141)),
-            Self::Lost => None,
+            Self::Lost(_) => None,
         }
     }
 }
@@ -112,11 +112,11 @@ pub(crate) async fn drive<T: Send + 'static>(
                 Received::Output(chunk) => waiting = Some(chunk),
                 Received::Started(started) => greet(&started, plan),
                 Received::Exited(exit) => break Outcome::Exited(exit),
-                Received::End => break Outcome::Lost,
+                Received::Lost(why) => break Outcome::Lost(why),
             },
         }
     };
-    if matches!(outcome, Outcome::Exited(_) | Outcome::Lost) {
+    if matches!(outcome, Outcome::Exited(_) | Outcome::Lost(_)) {
         // A signal while the rest is written ends us at once.
         tokio::select! {
             () = writer.finish() => {}
@@ -131,19 +131,28 @@ enum Received {
     Output((Out, bytes::Bytes)),
     Started(ProcessStarted),
     Exited(ProcessExit),
-    End,
+    Lost(String),
 }
 
 fn received(message: Result<Option<ProcessOutput>, tonic::Status>) -> CliResult<Received> {
-    let message =
-        message.map_err(|status| CliError::rpc("the connection to the process ended", &status))?;
+    let message = match message {
+        Ok(message) => message,
+        Err(status) => {
+            let error = CliError::rpc("the process could not be followed to its end", &status);
+            // The gateway or the session has gone; the process has said nothing.
+            return match error.exit {
+                Exit::Unreachable => Ok(Received::Lost(error.why)),
+                _ => Err(error),
+            };
+        }
+    };
     Ok(match message.map(|m| m.output) {
         Some(Some(process_output::Output::Stdout(bytes))) => Received::Output((Out::Stdout, bytes)),
         Some(Some(process_output::Output::Stderr(bytes))) => Received::Output((Out::Stderr, bytes)),
         Some(Some(process_output::Output::Started(started))) => Received::Started(started),
         Some(Some(process_output::Output::Exit(exit))) => Received::Exited(exit),
         Some(None) => Received::Output((Out::Stdout, bytes::Bytes::new())),
-        None => Received::End,
+        None => Received::Lost("the stream ended without an exit status".to_owned()),
     })
 }
 

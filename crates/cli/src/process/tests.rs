@@ -33,5 +33,5 @@ fn the_exit_code_is_the_processs_own() {
     assert_eq!(exited(143).exit(), Some(Exit::Command(143)));
     assert_eq!(exited(-1).exit(), Some(Exit::Failed));
     assert_eq!(Outcome::Signalled(2).exit(), Some(Exit::Command(130)));
-    assert_eq!(Outcome::Lost.exit(), None);
+    assert_eq!(Outcome::Lost(String::new()).exit(), None);
 }

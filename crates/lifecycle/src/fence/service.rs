@@ -392,7 +392,7 @@ impl<D: ComputeDriver> LifecycleFence for Fence<D> {
     async fn shutdown(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
-        if tokio::time::timeout(self.0.config.shutdown_grace, self.0.tasks.wait())
+        if tokio::time::timeout(self.0.config.shutdown_limit(), self.0.tasks.wait())
             .await
             .is_err()
         {

@@ -311,7 +311,7 @@ pub(super) fn on_park(turn: &mut Turn<'_>) {
         );
     }
     turn.quieten();
-    let deadline = after(turn.now(), turn.context.config.shutdown_grace);
+    let deadline = after(turn.now(), turn.context.config.shutdown_limit());
     turn.s.timers.insert(Timer::Deadline, deadline);
     turn.say(Verdict::Accepted, "it is stopped together with the gateway");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openshell_core::bootstrap::GATEWAY_UNREACHABLE_EXIT;
 use openshell_core::{ExitCause, Reason, Timestamp};
 
 use super::input::MainEnd;
@@ -36,6 +37,8 @@ pub enum Supervisor {
     EndedTogether,
     /// It ended well after.
     EndedAfter,
+    /// It ended the run, for want of a gateway.
+    GaveUp,
 }
 
 impl Supervisor {
@@ -43,16 +46,33 @@ impl Supervisor {
     pub fn compare(supervisor: &EngineExit, workload: &EngineExit) -> Self {
         let (by, it) = (supervisor.finished_at, workload.finished_at);
         let apart = between(by, it).max(between(it, by));
-        if apart < MOMENT {
-            Self::EndedTogether
-        } else if by > it {
+        if gave_up(supervisor) && (it > by || apart < PARTING) {
+            Self::GaveUp
+        } else if by > it && apart >= MOMENT {
             Self::EndedAfter
+        } else if apart < MOMENT {
+            Self::EndedTogether
         } else if matches!(supervisor.code, 0 | TERMINATED) {
             // It was told to end, as an engine does that goes down; the workload took its time.
             Self::EndedTogether
         } else {
             Self::EndedBefore
         }
+    }
+}
+
+/// Whether a supervisor has ended its run because no gateway could be reached for too long.
+pub(super) fn gave_up(supervisor: &EngineExit) -> bool {
+    supervisor.code == i32::from(GATEWAY_UNREACHABLE_EXIT)
+}
+
+/// Without a gateway nobody governed it: that is no fault of its own.
+pub(super) fn ungoverned() -> End {
+    End {
+        cause: Cause::Infrastructure,
+        exit: None,
+        reason: Reason::GatewayUnreachable,
+        message: "its supervisor ended the run: it had reached no gateway for longer than gateway_outage_limit".to_owned(),
     }
 }
 
@@ -67,6 +87,8 @@ const TERMINATED: i32 = 143;
 const MISSED: i32 = 255;
 /// Ends that lie less than this apart are of the same moment.
 const MOMENT: Duration = Duration::from_secs(1);
+/// A supervisor that gives up ends the workload first, and itself within this.
+const PARTING: Duration = Duration::from_secs(5);
 
 /// Says how it ended.
 pub fn classify(facts: Facts<'_>) -> Classified {
@@ -152,6 +174,12 @@ fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End 
             exit: Some((ExitCause::Contained, exit.code, at)),
             reason: Reason::ControlSupervisorExited,
             message: "the supervisor ended, and the workload with it".to_owned(),
+        };
+    }
+    if supervisor == Supervisor::GaveUp {
+        return End {
+            exit: Some((ExitCause::Contained, exit.code, at)),
+            ..ungoverned()
         };
     }
     // A 0 that nobody saw and nobody reported is the engine's own word for an end that it missed, unless the

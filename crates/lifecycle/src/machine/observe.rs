@@ -6,6 +6,7 @@ use std::time::Duration;
 use openshell_core::journal::Verdict;
 use openshell_core::{Condition, EngineId, Incarnation, Phase, Reason, Run};
 
+use super::exit::{gave_up, ungoverned};
 use super::{
     Course, End, Facts, Halt, Stage, Supervisor, Timer, Turn, Work, classify, drive, prove, settle,
 };
@@ -473,6 +474,8 @@ pub(super) fn supervisor_lost(turn: &mut Turn<'_>, exit: Option<&EngineExit>) {
     } else if turn.s.unseen.contains(&Role::Workload) {
         // The engine was out of sight: what became of the other half decides what this means.
         prove::enter(turn);
+    } else if exit.is_some_and(gave_up) {
+        settle::contain(turn, ungoverned());
     } else {
         settle::contain(
             turn,

@@ -9,6 +9,7 @@ use openshell_core::{
     Timestamp,
 };
 
+use super::exit::{gave_up, ungoverned};
 use super::{Course, End, Halt, MainEnd, Proof, Stage, Supervisor, Then, Timer, Turn};
 use super::{observe, outcome, settle};
 use crate::driver::{EngineExit, Role, Sighting};
@@ -153,7 +154,7 @@ fn resume_unmade(turn: &mut Turn<'_>, operation: Option<OperationKind>, unmade: 
         let end = match turn.s.reported {
             Some(_) => observe::own_end(turn),
             None => End {
-                cause: Cause::Infrastructure,
+                cause: Cause::Parked,
                 exit: None,
                 reason: Reason::ContainerRuntimeRestart,
                 message: "it was stopped together with the gateway".to_owned(),
@@ -353,6 +354,8 @@ fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation, supervisor: Option<Engin
     if turn.s.reported.is_some() {
         let end = observe::own_end(turn);
         settle::contain(turn, end);
+    } else if turn.s.supervisor_ended.as_ref().is_some_and(gave_up) {
+        settle::contain(turn, ungoverned());
     } else if was_ready {
         settle::supervisor_gone(turn, message);
     } else {

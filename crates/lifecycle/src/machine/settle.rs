@@ -365,11 +365,11 @@ fn conclude(turn: &mut Turn<'_>, end: &End, decision: Decision) {
         Decision::Restart { at, count } => {
             turn.end_operation("restarted");
             let kind = match end.cause {
-                Cause::Infrastructure => OperationKind::Restore,
+                Cause::Infrastructure | Cause::Parked => OperationKind::Restore,
                 _ => OperationKind::Restart,
             };
             if at <= turn.now() && !turn.s.parking {
-                let message = if count == 0 {
+                let message = if count == 0 || end.cause == Cause::Parked {
                     format!("{}; it is being brought back", end.message)
                 } else {
                     format!("{}; restart {count}", end.message)

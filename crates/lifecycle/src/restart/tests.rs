@@ -32,6 +32,7 @@ fn l8_every_cause_under_every_policy_leads_where_the_table_says() {
         ),
         (Cause::SupervisorLost, ["fail", "restart", "restart"]),
         (Cause::Infrastructure, ["restart", "restart", "restart"]),
+        (Cause::Parked, ["restart", "restart", "restart"]),
         (
             Cause::StartFailed { permanent: false },
             ["fail", "restart", "restart"],
@@ -62,13 +63,10 @@ fn an_infrastructure_loss_is_relaunched_only_as_configured() {
         (RestoreMode::Policy, RestartPolicy::OnFailure, "restart"),
         (RestoreMode::None, RestartPolicy::Always, "fail"),
     ] {
-        let got = decide(
-            Policy { restart, restore },
-            Cause::Infrastructure,
-            History::default(),
-            NOW,
-        );
-        assert_eq!(kind(got), expected, "{restore:?} {restart:?}");
+        for cause in [Cause::Infrastructure, Cause::Parked] {
+            let got = decide(Policy { restart, restore }, cause, History::default(), NOW);
+            assert_eq!(kind(got), expected, "{cause:?} {restore:?} {restart:?}");
+        }
     }
 }
 
@@ -120,4 +118,15 @@ fn a_relaunch_of_a_run_that_lived_is_no_crash_loop() {
         ),
         Decision::Restart { at: NOW, count: 0 }
     );
+}
+
+#[test]
+fn a_stop_together_with_the_gateway_is_no_restart_of_a_crash_loop() {
+    for count in [0, 5] {
+        let history = History { count, lived: None };
+        assert_eq!(
+            decide(policy(RestartPolicy::Never), Cause::Parked, history, NOW),
+            Decision::Restart { at: NOW, count }
+        );
+    }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 /// The first try comes within this.
 pub const FIRST: Duration = Duration::from_millis(50);
 const DOUBLING_FROM: Duration = Duration::from_millis(200);
-/// Tries in the first minute are never further apart.
-pub const FIRST_MINUTE: Duration = Duration::from_secs(2);
+/// Tries in the first minute are never further apart: a gateway that is back has all its sandboxes within a second.
+pub const FIRST_MINUTE: Duration = Duration::from_millis(500);
 /// Nor later ones than this.
-pub const LATER: Duration = Duration::from_secs(10);
+pub const LATER: Duration = Duration::from_secs(2);
 
 /// How long to wait before try number `attempt` (from 0), the gateway having been away for `away`.
 ///

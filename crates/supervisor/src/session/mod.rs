@@ -25,7 +25,7 @@ pub(crate) async fn run(run: &Run) -> Outcome {
     let mut limit = run.timings.outage;
     // The very first try waits for nothing.
     let mut wait = Duration::ZERO;
-    let mut attempt = 0;
+    let mut attempt: u32 = 0;
     loop {
         let opened = tokio::select! {
             biased;
@@ -48,7 +48,11 @@ pub(crate) async fn run(run: &Run) -> Outcome {
                 }
             }
             Err(OpenError::Reported) => return Outcome::Failed,
-            Err(OpenError::Failed(why)) => tracing::warn!(attempt, "no session: {why}"),
+            // Ever more rarely: an outage may last for days.
+            Err(OpenError::Failed(why)) if attempt == 0 || attempt.is_power_of_two() => {
+                tracing::warn!(attempt, "no session: {why}");
+            }
+            Err(OpenError::Failed(_)) => {}
         }
         wait = backoff::delay(attempt, since.elapsed(), spread);
         attempt += 1;

@@ -51,7 +51,8 @@ impl ConnectArgs {
                 say("\ndetached; it goes on");
                 Ok(Exit::Done)
             }
-            outcome => outcome.exit().ok_or_else(|| lost(name)),
+            Outcome::Lost(why) => Err(lost(name, &why)),
+            outcome => Ok(outcome.exit().unwrap_or(Exit::Failed)),
         }
     }
 }
@@ -100,18 +101,16 @@ pub(super) async fn attach(gateway: &Gateway, name: &str, how: Attached) -> CliR
         attached: true,
         looks_on: how.looks_on,
     };
-    match drive(up, wrap, down, plan).await {
-        // The process may well go on.
-        Err(e) if e.exit == Exit::Unreachable => Ok(Outcome::Lost),
-        ended => ended,
-    }
+    drive(up, wrap, down, plan).await
 }
 
-fn lost(name: &str) -> CliError {
+/// The process may well go on.
+fn lost(name: &str, why: &str) -> CliError {
     CliError::new(
         Exit::Failed,
-        format!("the connection to the main process of sandbox {name:?} ended"),
+        format!("the connection to the main process of sandbox {name:?} ended; whether the process goes on is not known"),
     )
+    .why(why)
     .hint(format!(
         "`openshell sandbox get {name}` shows what became of it"
     ))

@@ -26,7 +26,8 @@ use super::args::{Pair, map, parse_pair, parse_seconds};
     openshell sandbox exec demo -- bash                       # a shell, when at a terminal\n  \
     tar c dir | openshell sandbox exec demo -- tar x          # stdin is passed on, and its end\n  \
     openshell sandbox exec -n demo --timeout 30 --env A=1 --workdir /tmp -- make test\n\n\
-    The exit code is the command's own; 124 if it timed out, 127 if it does not exist.")]
+    The exit code is the command's own; 124 if it timed out, 127 if it does not exist, 125 if its\n\
+    outcome is not known because the gateway or its session went away meanwhile.")]
 pub(crate) struct ExecArgs {
     /// The sandbox's name
     #[arg(value_name = "NAME", required_unless_present = "name_flag", add = ArgValueCandidates::new(complete::sandboxes))]
@@ -83,7 +84,7 @@ impl ExecArgs {
         let gateway = Gateway::connect(global).await?;
         let open = ExecOpen {
             workspace_scope: gateway.scope(),
-            sandbox: name,
+            sandbox: name.clone(),
             process: Some(spec),
             timeout_millis: self
                 .timeout
@@ -97,7 +98,15 @@ impl ExecArgs {
         drop(up.try_send(start));
         let down = gateway.plus().exec(ReceiverStream::new(inputs)).await;
         let down = down
-            .map_err(|s| gateway.failed(what.as_str(), &s))?
+            .map_err(|status| {
+                let error = gateway.failed(what, &status);
+                // It had been asked for.
+                let broken = std::error::Error::source(&status).is_some();
+                match error.exit {
+                    Exit::Unreachable if broken => unknown(&name, error.why),
+                    _ => error,
+                }
+            })?
             .into_inner();
         let plan = Plan {
             raw: tty && interactive,
@@ -111,10 +120,21 @@ impl ExecArgs {
         {
             crate::output::say(format_args!("openshell: {}", exit.error));
         }
-        outcome.exit().ok_or_else(|| {
-            CliError::new(Exit::Failed, what).why("the stream ended without an exit status")
-        })
+        match outcome {
+            Outcome::Lost(why) => Err(unknown(&name, why)),
+            outcome => Ok(outcome.exit().unwrap_or(Exit::Failed)),
+        }
     }
+}
+
+/// Whoever runs it has gone, and has not said how it ended.
+fn unknown(name: &str, why: String) -> CliError {
+    CliError::new(
+        Exit::Failed,
+        format!("the outcome of the command is unknown: sandbox {name:?} was lost sight of before it ended"),
+    )
+    .why(why)
+    .hint("it may have done all of its work, or a part; look before you run it again")
 }
 
 fn wrap(input: process_input::Input) -> ExecInput {

@@ -1,7 +1,7 @@
 //! `sandbox get|list`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use openshell_proto::{api, plus};
@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::global::GlobalArgs;
 use crate::output::{Format, OutputArgs, encode, out, print, say};
 use crate::view::{SandboxList, SandboxView, table};
+use crate::wait::GATEWAY_AWAY;
 
 use super::args::NameArg;
 use super::{get, id_of, life, name_of};
@@ -177,7 +178,10 @@ impl ListArgs {
         let mut known: BTreeMap<String, SandboxView> = BTreeMap::new();
         let mut first = true;
         loop {
-            let sandboxes = rest(gateway, &self.selector, String::new()).await?;
+            let sandboxes = match first {
+                true => rest(gateway, &self.selector, String::new()).await?,
+                false => self.again(gateway).await?,
+            };
             let views = self.views(gateway, &sandboxes).await;
             let now: BTreeSet<String> = views.iter().map(|v| v.id.clone()).collect();
             let changed: Vec<SandboxView> = views
@@ -197,6 +201,32 @@ impl ListArgs {
             });
             known.extend(changed.into_iter().map(|v| (v.id.clone(), v)));
             tokio::time::sleep(WATCH_PACE).await;
+        }
+    }
+
+    /// What there is; a gateway that restarts is waited for.
+    async fn again(&self, gateway: &Gateway) -> CliResult<Vec<api::Sandbox>> {
+        let mut since: Option<Instant> = None;
+        loop {
+            let listed = rest(gateway, &self.selector, String::new()).await;
+            match listed {
+                Err(error)
+                    if error.exit == Exit::Unreachable
+                        && since.is_none_or(|since| since.elapsed() < GATEWAY_AWAY) =>
+                {
+                    if since.is_none() {
+                        say("the gateway does not answer; it is waited for");
+                    }
+                    since.get_or_insert_with(Instant::now);
+                    tokio::time::sleep(WATCH_PACE).await;
+                }
+                listed => {
+                    if listed.is_ok() && since.is_some() {
+                        say("the gateway is back");
+                    }
+                    return listed;
+                }
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use openshell_core::journal::JournalEntry;
 use openshell_core::{Generation, Phase, Reason, RestartPolicy, SandboxId, SupervisorInstance};
 use openshell_store::{Passing, StoreError, Weather};
 
@@ -389,4 +390,57 @@ async fn what_was_stopped_with_the_gateway_runs_again_only_as_configured() {
     );
     g.fence.start(never).await.expect("accepted");
     g.ready_run(never, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_run_that_its_supervisor_ended_for_want_of_a_gateway_is_relaunched_as_configured() {
+    for (restore, outlives) in [
+        (RestoreMode::Intent, false),
+        (RestoreMode::None, false),
+        (RestoreMode::Intent, true),
+        (RestoreMode::None, true),
+    ] {
+        let h = Harness::new().await;
+        let id = h.ready("a", RestartPolicy::Never).await;
+        h.fence.kill();
+        // It ends the workload over the link first, unless that is broken.
+        if !outlives {
+            h.driver.exit(id, Role::Workload, 3, false);
+        }
+        let code = openshell_core::bootstrap::GATEWAY_UNREACHABLE_EXIT;
+        h.driver.exit(id, Role::Supervisor, i32::from(code), false);
+        let config = FenceConfig {
+            restore,
+            ..FenceConfig::default()
+        };
+        let g = h.again(config).await;
+        if restore == RestoreMode::None {
+            let ended = g.phase(id, Phase::Error).await;
+            assert_eq!(ended.life.condition.reason, Reason::GatewayUnreachable);
+            g.fence.start(id).await.expect("accepted");
+        }
+        g.ready_run(id, 2).await;
+        let journal = g.journal(id).await;
+        let told = |entry: &JournalEntry| entry.message.contains("gateway_outage_limit");
+        assert!(journal.iter().any(told), "{journal:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stopped_with_the_gateway_has_its_whole_grace() {
+    let stop = FenceConfig {
+        on_shutdown: ShutdownMode::Stop,
+        ..FenceConfig::default()
+    };
+    let h = Harness::with(stop.clone()).await;
+    let id = h.ready("a", RestartPolicy::Never).await;
+    let takes = stop.stop_grace + Duration::from_secs(1);
+    h.driver.script(Method::Stop, Some(id), Fault::Delay(takes));
+    h.fence.shutdown().await;
+    assert!(matches!(
+        h.driver.sighting(id, Role::Workload),
+        Some(Sighting::Exited(..))
+    ));
+    let g = h.again(stop).await;
+    g.ready_run(id, 2).await;
 }

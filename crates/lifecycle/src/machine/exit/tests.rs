@@ -246,6 +246,27 @@ fn an_end_is_named_by_who_ended_it_and_never_by_its_code_alone() {
             Some((By::Contained, 137)),
         ),
         (
+            "the supervisor gave up",
+            unseen(143, S::GaveUp),
+            Cause::Infrastructure,
+            R::GatewayUnreachable,
+            Some((By::Contained, 143)),
+        ),
+        (
+            "the supervisor gave up, and main chose its code",
+            unseen(3, S::GaveUp),
+            Cause::Infrastructure,
+            R::GatewayUnreachable,
+            Some((By::Contained, 3)),
+        ),
+        (
+            "main had ended before the supervisor gave up",
+            unseen(3, S::EndedAfter),
+            FAILED,
+            R::MainProcessFailed,
+            Some((By::Main, 3)),
+        ),
+        (
             "nothing says how",
             Known {
                 engine: None,
@@ -296,6 +317,9 @@ fn two_ends_are_compared_by_time_and_by_whether_the_supervisor_was_told() {
         ((143, 10), 20, Supervisor::EndedTogether),
         ((137, 12), 10, Supervisor::EndedAfter),
         ((0, 12), 10, Supervisor::EndedAfter),
+        ((75, 12), 10, Supervisor::GaveUp),
+        ((75, 10), 40, Supervisor::GaveUp),
+        ((75, 16), 10, Supervisor::EndedAfter),
     ] {
         let (code, at) = supervisor;
         assert_eq!(

@@ -27,7 +27,7 @@ fn the_first_try_comes_within_250_ms_whatever_the_spread() {
 }
 
 #[test]
-fn tries_are_never_more_than_two_seconds_apart_in_the_first_minute_and_ten_later() {
+fn tries_are_never_more_than_half_a_second_apart_in_the_first_minute_and_two_seconds_later() {
     for spread in [0, 1, 128, 255] {
         for (away, wait) in waits(Duration::from_secs(3600), spread) {
             let bound = if away < Duration::from_secs(60) {
@@ -41,8 +41,9 @@ fn tries_are_never_more_than_two_seconds_apart_in_the_first_minute_and_ten_later
 }
 
 #[test]
-fn a_long_outage_costs_few_tries() {
-    assert!(waits(Duration::from_secs(900), 255).len() < 300);
+fn a_long_outage_costs_about_a_try_in_a_second() {
+    // At the shortest waits: four in a second of the first minute, then one in a second.
+    assert!(waits(Duration::from_secs(900), 255).len() < 1100);
 }
 
 #[test]

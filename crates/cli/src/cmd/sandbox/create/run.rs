@@ -254,7 +254,7 @@ async fn attached(
         match attach(gateway, &made.name, how).await {
             Ok(Outcome::Detached) => return Ok(None),
             // Once some of it has been shown, it is not shown again.
-            Ok(Outcome::Lost) => how.replay = false,
+            Ok(Outcome::Lost(_)) => how.replay = false,
             Ok(outcome) => return Ok(outcome.exit()),
             Err(e)
                 if matches!(
