@@ -18,15 +18,19 @@ pub enum Outcome {
     Failed,
     /// The gateway was away for too long: fail closed.
     GatewayUnreachable,
+    /// The same, and main had ended by itself before: the run was over.
+    Unreported,
 }
 
 impl Outcome {
-    /// 0 when it was told to end, 70 after a failure, 75 without a gateway.
+    /// 0 when it was told to end, 70 after a failure, 75 when it has ended the run for want of a gateway, 76 when the
+    /// run was over then.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Terminated | Self::Stopped => 0,
             Self::Failed => 70,
             Self::GatewayUnreachable => GATEWAY_UNREACHABLE_EXIT,
+            Self::Unreported => 76,
         }
     }
 }

@@ -22,6 +22,8 @@ const REPORT: Duration = Duration::from_secs(10);
 const FAILED: i32 = 70;
 /// … and without a gateway.
 const NO_GATEWAY: i32 = 75;
+/// … to tell that main has ended.
+const UNREPORTED: i32 = 76;
 /// Tries in the first minute are never further apart, nor later ones than …
 const FIRST_MINUTE: u64 = 2_000;
 /// … this.
@@ -95,8 +97,9 @@ impl Supervisor {
             biased;
             () = lost(&workload) => self.fail("LinkLost", "the link did not come back").await,
             () = self.keep(&workload) => {
+                let over = is_over(&workload.inside());
                 workload.stop_by_link(&self.world);
-                NO_GATEWAY
+                if over { UNREPORTED } else { NO_GATEWAY }
             }
         }
     }

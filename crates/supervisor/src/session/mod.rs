@@ -153,7 +153,12 @@ async fn unreported(run: &Run) {
 /// Fail closed: without a gateway nobody governs this run.
 async fn give_up(run: &Run, limit: Duration) -> Outcome {
     tracing::error!("the gateway has been away for {limit:?}: ending the run");
+    let over = run.main.borrow().exit.is_some();
     let grace = Duration::from_millis(run.bootstrap.stop_grace_millis);
     reconcile::stop_workload(run, grace).await;
-    Outcome::GatewayUnreachable
+    if over {
+        Outcome::Unreported
+    } else {
+        Outcome::GatewayUnreachable
+    }
 }

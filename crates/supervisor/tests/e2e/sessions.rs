@@ -231,19 +231,28 @@ async fn lines_said_while_the_gateway_is_away_arrive_afterwards_in_order() {
 
 #[tokio::test]
 async fn a_gateway_that_stays_away_too_long_ends_the_run() {
-    let world = World::new();
-    let config = SessionConfig {
-        gateway_outage_limit: Duration::from_millis(400),
-        ..SessionConfig::default()
-    };
-    let mut gateway = Gateway::start_with(&world, config).await;
-    let mut supervisor = world.supervise(world.bootstrap(&gateway.endpoint()));
-    let mut sandbox = world.sandbox();
-    sandbox.dial(&world.socket()).await;
-    gateway.fence.seen("MainStarted").await;
-    gateway.stop().await;
-    assert_eq!(supervisor.ended().await, Outcome::GatewayUnreachable);
-    sandbox.sees("stopped", |s| s.stopped == [1000]).await;
+    for (main_ends, outcome) in [
+        (false, Outcome::GatewayUnreachable),
+        // Whoever comes back finds that the run was over before.
+        (true, Outcome::Unreported),
+    ] {
+        let world = World::new();
+        let config = SessionConfig {
+            gateway_outage_limit: Duration::from_millis(400),
+            ..SessionConfig::default()
+        };
+        let mut gateway = Gateway::start_with(&world, config).await;
+        let mut supervisor = world.supervise(world.bootstrap(&gateway.endpoint()));
+        let mut sandbox = world.sandbox();
+        sandbox.dial(&world.socket()).await;
+        gateway.fence.seen("MainStarted").await;
+        gateway.stop().await;
+        if main_ends {
+            sandbox.end_main(17).await;
+        }
+        assert_eq!(supervisor.ended().await, outcome);
+        sandbox.sees("stopped", |s| s.stopped == [1000]).await;
+    }
 }
 
 #[tokio::test]
