@@ -238,7 +238,7 @@ async fn a_gateway_that_stays_away_too_long_ends_the_run() {
     ] {
         let world = World::new();
         let config = SessionConfig {
-            gateway_outage_limit: Duration::from_millis(400),
+            gateway_outage_limit: Duration::from_millis(1500),
             ..SessionConfig::default()
         };
         let mut gateway = Gateway::start_with(&world, config).await;
