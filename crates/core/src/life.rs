@@ -350,6 +350,9 @@ pub struct ExitRecord {
     pub cause: ExitCause,
     /// When.
     pub at: Timestamp,
+    /// Why the main process could not start; empty if it ran.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
 }
 
 /// A durable stop: whatever would start the sandbox is refused, until it is released.

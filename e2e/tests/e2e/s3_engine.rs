@@ -6,7 +6,7 @@ use openshell_e2e::wait;
 use rustix::process::Signal;
 
 use crate::s3::refuses_a_connect;
-use crate::ticks::{GAP, TICKING, Ticks, run_on, wait_ticking};
+use crate::ticks::{GAP, TICKING, Ticks, wait_ticking};
 use crate::world::{Half, PATIENCE, World, uptime};
 
 #[test]

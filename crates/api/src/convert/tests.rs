@@ -271,6 +271,7 @@ fn an_exit_code_is_mains_own_and_goes_when_a_later_run_is_ready() {
             code: 17,
             cause,
             at: Timestamp::UNIX_EPOCH,
+            error: String::new(),
         });
         sandbox::sandbox(&r).status.unwrap().exit_code
     };

@@ -186,6 +186,22 @@ fn a_wait_that_is_too_long_is_124_and_says_where_it_stands() {
 }
 
 #[test]
+fn a_stop_that_is_overtaken_by_a_start_ends_and_says_so() {
+    for again in [P::Provisioning, P::Starting, P::Ready] {
+        let fake = Fake::start().with("stuck", P::Ready);
+        let child = fake.spawn(&["sandbox", "stop", "stuck", "--timeout", "60"]);
+        eventually("the stop", || {
+            fake.world
+                .change(|s| s.sandboxes["stuck"].status.as_ref().unwrap().phase() == P::Stopping)
+        });
+        fake.world.set("stuck", again);
+        let done = super::run::done(child.wait_with_output().unwrap());
+        assert_eq!((done.code, done.stdout.as_str()), (4, ""), "{done:?}");
+        assert!(done.stderr.contains("started by somebody else"), "{done:?}");
+    }
+}
+
+#[test]
 fn a_delete_waits_until_nothing_is_left_and_absence_is_success() {
     let fake = Fake::start().with("a", P::Ready).with("locked", P::Ready);
     let done = fake.run(&["sandbox", "delete", "a", "absent"]);

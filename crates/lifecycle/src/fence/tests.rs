@@ -10,3 +10,4 @@ mod removals;
 mod requests;
 mod restores;
 mod s1_s2;
+mod words;

@@ -121,7 +121,7 @@ fn restore_running(turn: &mut Turn<'_>, phase: Phase) {
         turn.s.reported = Some(MainEnd {
             code: exit.code,
             at: exit.at,
-            error: String::new(),
+            error: exit.error,
             told: exit.cause == ExitCause::Unknown,
         });
     }

@@ -184,7 +184,13 @@ fn main_exited(turn: &mut Turn<'_>, end: MainEnd) {
     if turn.s.reported.is_some() {
         return;
     }
-    let MainEnd { code, at, told, .. } = end;
+    let MainEnd {
+        code,
+        at,
+        told,
+        ref error,
+    } = end;
+    let error = error.clone();
     turn.s.reported = Some(end);
     let generation = turn.s.record.life.generation;
     turn.life().last_exit = Some(ExitRecord {
@@ -196,6 +202,7 @@ fn main_exited(turn: &mut Turn<'_>, end: MainEnd) {
             ExitCause::Main
         },
         at,
+        error,
     });
     if turn.s.ended.is_some() {
         observe::both_known(turn);

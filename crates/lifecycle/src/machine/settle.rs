@@ -306,6 +306,7 @@ fn record_exit(turn: &mut Turn<'_>, cause: ExitCause, exit: Option<&EngineExit>)
             code,
             cause,
             at,
+            error: String::new(),
         });
     }
 }
@@ -320,6 +321,7 @@ pub(super) fn settle(turn: &mut Turn<'_>, end: End) {
             code,
             cause,
             at,
+            error: String::new(),
         });
     }
     if turn.s.record.life.intent == Intent::Stopped {

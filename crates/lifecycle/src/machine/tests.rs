@@ -8,3 +8,4 @@ mod overlaps;
 mod play;
 mod random;
 mod rests;
+mod words;

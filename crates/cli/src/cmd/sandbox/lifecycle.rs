@@ -263,10 +263,30 @@ async fn until_stopped(gateway: &Gateway, name: &str, id: &str, wait: &WaitArgs)
             ControlFlow::Break(ended_badly(name, "stopped", sandbox))
         }
         Seen::Record(sandbox) if is_in(sandbox, P::Deleting) => ControlFlow::Break(Err(gone(name))),
+        Seen::Record(sandbox) if is_meant_to_run(sandbox) => {
+            ControlFlow::Break(Err(started_again(name)))
+        }
         Seen::Gone => ControlFlow::Break(Err(gone(name))),
         _ => ControlFlow::Continue(()),
     });
     ended.await?
+}
+
+/// A stop that is taken up shows as Stopping before it is answered: whatever shows as this has been asked for since.
+fn is_meant_to_run(sandbox: &api::Sandbox) -> bool {
+    [P::Provisioning, P::Starting, P::Ready]
+        .into_iter()
+        .any(|phase| is_in(sandbox, phase))
+}
+
+fn started_again(name: &str) -> CliError {
+    CliError::new(
+        Exit::Conflict,
+        format!("sandbox {name:?} was started by somebody else while it was being stopped"),
+    )
+    .hint(format!(
+        "`openshell sandbox events {name}` tells who came first; `openshell sandbox stop {name} --hold` keeps it stopped"
+    ))
 }
 
 fn watch<'a>(gateway: &'a Gateway, name: &'a str, id: &'a str, wait: &WaitArgs) -> Watch<'a> {

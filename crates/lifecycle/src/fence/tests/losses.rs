@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use openshell_core::journal::Verdict;
-use openshell_core::{ExitCause, Phase, Reason, RestartPolicy};
+use openshell_core::{ExitCause, Phase, Reason, RestartPolicy, SandboxId};
 
 use super::harness::{Harness, hello, instance};
+use crate::config::FenceConfig;
 use crate::driver::{
     DriverError, DriverErrorKind, EngineEvent, EngineEventKind, EngineSignal, Role, Sighting,
 };
@@ -25,8 +26,8 @@ async fn main_that_ends_with_0_completes_and_a_start_runs_it_again() {
     h.ready_run(id, 2).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn main_that_could_not_start_says_why_and_a_failed_create_leaves_nothing() {
+/// A sandbox whose first main could not start, as its supervisor says; the engine has not confirmed its end.
+async fn could_not_start() -> (Harness, SandboxId) {
     let h = Harness::new().await;
     h.mute_supervisors();
     let id = h
@@ -47,12 +48,32 @@ async fn main_that_could_not_start_says_why_and_a_failed_create_leaves_nothing()
     let now = h.environment.now();
     let why = "no such file: /bin/nope".to_owned();
     h.say(id, SessionEvent::MainExited(127, now, why)).await;
+    (h, id)
+}
+
+/// The engine confirms it: what is shown then, and kept.
+async fn fails_to_start(h: &Harness, id: SandboxId) {
     h.driver.exit(id, Role::Workload, 127, false);
     let failed = h.phase(id, Phase::Error).await;
     assert_eq!(failed.life.condition.reason, Reason::MainProcessFailed);
     assert!(failed.life.condition.message.contains("/bin/nope"));
     assert_eq!(failed.life.last_exit.as_ref().map(|e| e.code), Some(127));
     assert_eq!(h.driver.containers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn main_that_could_not_start_says_why_and_a_failed_create_leaves_nothing() {
+    let (h, id) = could_not_start().await;
+    fails_to_start(&h, id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l2_why_a_main_could_not_start_outlives_the_gateway() {
+    let (h, id) = could_not_start().await;
+    h.fence.kill();
+    let g = h.again(FenceConfig::default()).await;
+    g.mute_supervisors();
+    fails_to_start(&g, id).await;
 }
 
 #[tokio::test(start_paused = true)]
