@@ -11,6 +11,7 @@ mod proof;
 mod say;
 mod sdk;
 mod sim;
+mod soak;
 mod style;
 mod supply;
 mod tally;
@@ -45,6 +46,8 @@ enum Task {
     Test(test::Args),
     /// The whole fence in a troubled world, one seed after another
     Sim(sim::Args),
+    /// Random faults against ten sandboxes: each ends as its user asked, and nothing leaks
+    Soak(soak::Args),
     /// Run a command beside a private engine, which is gone afterwards
     WithEngine(with_engine::Args),
 }
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::Model(args) => proof::model(&args),
         Task::Test(args) => test::run(&args),
         Task::Sim(args) => sim::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::WithEngine(args) => with_engine::run(&args),
     };
     match outcome {
