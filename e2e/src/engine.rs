@@ -129,9 +129,9 @@ impl Engine {
         std::fs::write(self.directory.join("bridge"), &self.bridge)?;
         command::ok(Command::new("ip").args(["link", "add", &self.bridge, "type", "bridge"]))
             .context("the engine's own bridge could not be made")?;
-        // A private range, chosen by process id so that two engines at once do not meet.
-        let place = pid.wrapping_add(number * 6400);
-        let address = format!("10.{}.{}.1/24", 200 + place % 50, place / 50 % 256);
+        // A private range, chosen by process and number so that two engines at once do not meet.
+        let (block, net) = (200 + pid % 50, (pid / 50).wrapping_add(number * 101) % 256);
+        let address = format!("10.{block}.{net}.1/24");
         command::ok(Command::new("ip").args(["addr", "add", &address, "dev", &self.bridge]))?;
         command::ok(Command::new("ip").args(["link", "set", &self.bridge, "up"]))?;
         Ok(())

@@ -4,6 +4,7 @@
 pub mod census;
 pub mod choices;
 pub mod command;
+pub mod each;
 pub mod engine;
 pub mod gateway;
 pub mod host;

@@ -1,4 +1,8 @@
-//! A main process that notes the time ten times a second, and what its notes say about a gap in its life.
+//! A main process that notes the time ten times a second, and what its notes say about a pause in its life.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
 
 /// Where it notes the time, as seconds since boot: one clock for the host and for everything inside.
 pub const TICKS: &str = "/sandbox/ticks";
@@ -6,7 +10,7 @@ pub const TICKS: &str = "/sandbox/ticks";
 pub const BOOTS: &str = "/sandbox/boots";
 
 /// The main process.
-pub const MAIN: [&str; 3] = [
+pub const MAIN: &[&str] = &[
     "sh",
     "-c",
     "echo run >> /sandbox/boots; while :; do read now rest < /proc/uptime; echo $now >> /sandbox/ticks; usleep 100000; done",
@@ -23,10 +27,16 @@ impl Ticks {
         Self(whole.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
-    /// The longest time without a note, in seconds.
-    pub fn largest_gap(&self) -> f64 {
-        let gaps = self.0.windows(2).map(|pair| pair[1] - pair[0]);
-        gaps.fold(0.0, f64::max)
+    /// From where the engine keeps a workspace, without asking anybody; none if there is no such file.
+    pub fn on_disk(workspace: &Path) -> Self {
+        Self::parse(&std::fs::read_to_string(workspace.join("ticks")).unwrap_or_default())
+    }
+
+    /// The longest time without a note between those that are not older than this, in seconds.
+    pub fn longest_pause(&self, since: f64) -> f64 {
+        let notes = self.0.iter().copied().filter(|tick| *tick >= since);
+        let pauses = notes.clone().zip(notes.skip(1)).map(|(a, b)| b - a);
+        pauses.fold(0.0, f64::max)
     }
 
     /// The last note; 0 if there is none.
@@ -35,15 +45,17 @@ impl Ticks {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Ticks;
-
-    #[test]
-    fn the_largest_gap_is_between_whole_notes() {
-        let ticks = Ticks::parse("1.00\n1.10\n3.60\n3.70\n9");
-        assert!((ticks.largest_gap() - 2.5).abs() < 1e-9);
-        assert!((ticks.last() - 3.7).abs() < 1e-9);
-        assert!(Ticks::parse("").largest_gap() < 1e-9);
-    }
+/// What it would note now.
+///
+/// # Errors
+/// When the machine does not tell.
+pub fn uptime() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let first = text.split(' ').next().unwrap_or_default();
+    first
+        .parse()
+        .context("/proc/uptime does not begin with a number")
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,8 +20,9 @@ const UNITS: &[(&str, Manager)] = &[
     ("openshell-gateway-system.service", Manager::System),
     ("openshell-gateway.service", Manager::User),
 ];
-/// The gateway's own default, in seconds: `shutdown_grace_secs`.
-const SHUTDOWN_GRACE: u64 = 10;
+/// How long a gateway with the default bounds may take to end, in seconds: with `on_shutdown = "stop"` the grace of a stop
+/// and 5 s.
+const SHUTDOWN_LIMIT: u64 = 15;
 
 pub(crate) fn check() -> Result<()> {
     for (name, manager) in UNITS {
@@ -58,10 +59,10 @@ fn promises(unit: &str) -> Result<()> {
     }
     let stop = settings.get("TimeoutStopSec").copied().unwrap_or_default();
     let stop = stop.strip_suffix('s').unwrap_or(stop).parse::<u64>();
-    if stop.is_ok_and(|seconds| seconds > SHUTDOWN_GRACE) {
+    if stop.is_ok_and(|seconds| seconds > SHUTDOWN_LIMIT) {
         return Ok(());
     }
-    bail!("TimeoutStopSec must be above the gateway's own {SHUTDOWN_GRACE} s");
+    bail!("TimeoutStopSec must be above the gateway's own {SHUTDOWN_LIMIT} s");
 }
 
 /// systemd's own judgement, which is in what it says rather than in its exit code.

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use openshell_e2e::wait;
+use openshell_e2e::{ticks, wait};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::ticks::{GAP, TICKING, Ticks};
 use crate::world::{Half, IDLE, PATIENCE, World, uptime};
-
-/// Writes a line with the time ten times a second.
-const TICKS: &[&str] = &[
-    "sh",
-    "-c",
-    "while :; do cut -d' ' -f1 /proc/uptime >> /sandbox/ticks; usleep 100000; done",
-];
 
 #[test]
 fn l8_on_failure_restarts_a_main_that_failed_once_and_keeps_its_files() {
@@ -99,7 +93,7 @@ fn l8_always_restarts_with_growing_pauses_until_it_is_stopped() {
 #[test]
 fn l11_a_killed_supervisor_freezes_the_workload_and_start_brings_it_back() {
     let world = World::new("contained");
-    world.create("box", &[], TICKS);
+    world.create("box", &[], TICKING);
     wait::until("ticks", PATIENCE, || {
         Ok((world
             .shell("box", "[ $(wc -l < /sandbox/ticks) -ge 5 ]")
@@ -115,13 +109,7 @@ fn l11_a_killed_supervisor_freezes_the_workload_and_start_brings_it_back() {
     let killed = uptime();
     let record = world.wait_phase("box", "Error", Duration::from_secs(15));
     assert_eq!(record["reason"], "ControlSupervisorExited", "{record}");
-    let ticks = world.file_by_engine("box", "/sandbox/ticks");
-    let last: f64 = ticks
-        .lines()
-        .last()
-        .expect("a tick")
-        .parse()
-        .expect("a time");
+    let last = Ticks::parse(&world.file_by_engine("box", ticks::TICKS)).last();
     assert!(last < killed + 1.0, "it ran on for {} s", last - killed);
 
     world.ok(&["sandbox", "start", "box"]);
@@ -139,7 +127,7 @@ fn l11_a_killed_supervisor_freezes_the_workload_and_start_brings_it_back() {
 #[test]
 fn a_killed_gateway_is_not_felt_by_the_workload_and_adopts_it_afterwards() {
     let mut world = World::new("adopted");
-    world.create("box", &[], TICKS);
+    world.create("box", &[], TICKING);
     let before = world.record("box");
     let workload = world.container("box", Half::Workload);
     let started = world.inspect(&workload)["State"]["StartedAt"].clone();
@@ -158,17 +146,13 @@ fn a_killed_gateway_is_not_felt_by_the_workload_and_adopts_it_afterwards() {
         "the same process"
     );
     assert_eq!(world.said("box", "echo still here"), "still here");
-    let ticks = world.said("box", "cat /sandbox/ticks");
-    let times: Vec<f64> = ticks.lines().filter_map(|line| line.parse().ok()).collect();
+    let ticks = Ticks::on_disk(&world.workspace("box"));
     assert!(
-        times.last().is_some_and(|last| *last > died),
+        ticks.last() > died,
         "it did not tick while the gateway was away"
     );
-    let gap = times
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .fold(0.0, f64::max);
-    assert!(gap < 1.0, "a gap of {gap} s in the ticks");
+    let gap = ticks.longest_pause(0.0);
+    assert!(gap < GAP, "a gap of {gap} s in the ticks");
     world.delete("box");
     world.nothing_is_left();
 }
@@ -176,7 +160,7 @@ fn a_killed_gateway_is_not_felt_by_the_workload_and_adopts_it_afterwards() {
 #[test]
 fn a_terminated_gateway_goes_in_time_and_leaves_what_runs_and_what_is_stopped() {
     let mut world = World::new("terminated");
-    world.create("runs", &[], TICKS);
+    world.create("runs", &[], TICKING);
     world.create("rests", &[], IDLE);
     world.ok(&["sandbox", "stop", "rests"]);
     assert_eq!(world.gateway.end(Signal::TERM).expect("it ends"), 0);

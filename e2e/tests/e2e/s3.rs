@@ -195,7 +195,7 @@ pub(crate) fn refuses_a_connect(world: &mut World, name: &str) {
 }
 
 /// Of one that is frozen by this outage, soon.
-const SHORT: &str =
+pub(crate) const SHORT: &str =
     "[openshell.lifecycle]\nengine_outage_limit_secs = 2\nadoption_window_secs = 3\n";
 
 #[test]

@@ -6,6 +6,7 @@ use openshell_e2e::wait;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::s3::SHORT;
 use crate::ticks::{TICKING, Ticks, wait_still, wait_ticking};
 use crate::world::{Half, IDLE, PATIENCE, World};
 
@@ -137,10 +138,6 @@ fn s3_d_a_late_word_of_before_the_outage_does_not_touch_what_was_started_after_i
     world.ok(&["sandbox", "delete", "box", "other"]);
     world.nothing_is_left();
 }
-
-/// Of one that is frozen by this outage, soon.
-const SHORT: &str =
-    "[openshell.lifecycle]\nengine_outage_limit_secs = 2\nadoption_window_secs = 3\n";
 
 /// The workload is frozen by an outage; meanwhile something is done behind the gateway's back.
 fn frozen_meanwhile(name: &str, options: &[&str], work: impl FnOnce(&World)) -> World {

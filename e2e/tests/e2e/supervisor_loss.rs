@@ -15,15 +15,6 @@ use crate::world::{Half, PATIENCE, World, uptime};
 const STILL: f64 = 1.0;
 const CONTAINED: Duration = Duration::from_secs(15);
 
-/// The process of a supervisor, so that it can be killed while no engine answers.
-fn process(world: &World, name: &str) -> Pid {
-    let seen = world.inspect(&world.container(name, Half::Supervisor));
-    let pid = seen["State"]["Pid"]
-        .as_i64()
-        .and_then(|pid| i32::try_from(pid).ok());
-    pid.and_then(Pid::from_raw).expect("a process")
-}
-
 /// Kills it, and says when.
 fn kill(process: Pid) -> f64 {
     rustix::process::kill_process(process, Signal::KILL).expect("it is ours");
@@ -58,9 +49,9 @@ fn l11_a_supervisor_lost_while_idle_or_under_load_is_followed_by_what_the_policy
     let world = World::new("loss-idle");
     pair(&world);
     let workspace = world.workspace("never");
-    let lost = kill(process(&world, "never"));
+    let lost = kill(world.process("never", Half::Supervisor));
     let since = Instant::now();
-    kill(process(&world, "on-failure"));
+    kill(world.process("on-failure", Half::Supervisor));
     stood_still(&workspace, lost);
     policy_decided(&world, since, 2);
     // And with much to do: commands under way, processes that come and go.
@@ -74,9 +65,9 @@ fn l11_a_supervisor_lost_while_idle_or_under_load_is_followed_by_what_the_policy
             scope.spawn(move || world.shell(name, busy))
         });
         run_on();
-        let lost = kill(process(&world, "never"));
+        let lost = kill(world.process("never", Half::Supervisor));
         let since = Instant::now();
-        kill(process(&world, "on-failure"));
+        kill(world.process("on-failure", Half::Supervisor));
         stood_still(&workspace, lost);
         policy_decided(&world, since, 3);
         for command in commands {
@@ -120,7 +111,7 @@ fn l11_a_supervisor_lost_before_its_first_session_or_right_after_ready() {
     world.wait_phase("on-failure", "Ready", PATIENCE);
     // The same moment as seen from the other side.
     world.ok(&["sandbox", "start", "never"]);
-    let lost = kill(process(&world, "never"));
+    let lost = kill(world.process("never", Half::Supervisor));
     let since = Instant::now();
     let workspace = world.workspace("never");
     stood_still(&workspace, lost);
@@ -142,7 +133,7 @@ fn l11_a_supervisor_lost_during_a_stop_does_not_undo_it() {
     let stop = world.relay().trap(stops, Fault::HoldCall);
     world.ok(&["sandbox", "stop", "box", "--no-wait"]);
     stop.wait_held(1, PATIENCE).expect("the stop");
-    let lost = kill(process(&world, "box"));
+    let lost = kill(world.process("box", Half::Supervisor));
     stood_still(&workspace, lost);
     assert_eq!(world.phase("box"), "Stopping");
     stop.release();
@@ -160,7 +151,7 @@ fn l11_a_supervisor_lost_while_the_gateway_is_away() {
     let mut world = World::new("loss-gateway");
     pair(&world);
     let workspace = world.workspace("never");
-    let supervisors = ["never", "on-failure"].map(|name| process(&world, name));
+    let supervisors = ["never", "on-failure"].map(|name| world.process(name, Half::Supervisor));
     world.gateway.end(Signal::KILL).expect("it dies");
     let lost = kill(supervisors[0]);
     kill(supervisors[1]);
@@ -180,7 +171,7 @@ fn l11_a_supervisor_lost_while_the_engine_is_away() {
     let mut world = World::on_own_engine(true, |_| ());
     pair(&world);
     let workspace = world.workspace("never");
-    let supervisors = ["never", "on-failure"].map(|name| process(&world, name));
+    let supervisors = ["never", "on-failure"].map(|name| world.process(name, Half::Supervisor));
     world.engine().end_daemon(Signal::KILL).expect("it ends");
     let lost = kill(supervisors[0]);
     kill(supervisors[1]);

@@ -10,6 +10,7 @@ use openshell_e2e::gateway::{Gateway, Settings};
 pub(crate) use openshell_e2e::relay::Half;
 use openshell_e2e::relay::Relay;
 use openshell_e2e::{image, wait};
+use rustix::process::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -251,6 +252,21 @@ impl World {
         since.filter(|_| state["Running"] == true)
     }
 
+    /// Waits until a half does not run, by the engine's word.
+    pub(crate) fn wait_gone(&self, name: &str, half: Half) {
+        let gone = || Ok(self.running_since(name, half).is_none().then_some(()));
+        wait::until("it to end", PATIENCE, gone)
+            .unwrap_or_else(|error| panic!("{name}, {half:?}: {error:#}"));
+    }
+
+    /// The process of a half that runs, so that it can be signalled while no engine answers.
+    pub(crate) fn process(&self, name: &str, half: Half) -> Pid {
+        let seen = self.inspect(&self.container(name, half));
+        let pid = seen["State"]["Pid"].as_i64();
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(Pid::from_raw).expect("a process")
+    }
+
     /// What the engine says about a container.
     pub(crate) fn inspect(&self, container: &str) -> Value {
         let outcome = self.docker(&["inspect", container]).json().expect("JSON");
@@ -350,9 +366,7 @@ pub(crate) fn make_image(recipe: &image::Recipe<'_>) {
 
 /// Seconds since boot: one clock for the host and for everything inside.
 pub(crate) fn uptime() -> f64 {
-    let text = std::fs::read_to_string("/proc/uptime").expect("/proc/uptime");
-    let first = text.split(' ').next().expect("a number");
-    first.parse().expect("a number")
+    openshell_e2e::ticks::uptime().expect("a number")
 }
 
 /// The CLI as a command, for tests that hold its ends themselves.

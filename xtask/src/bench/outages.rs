@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use openshell_e2e::each::each;
 use openshell_e2e::engine::Engine;
 use openshell_e2e::gateway::{Gateway, Settings};
 use openshell_e2e::ticks::{self, Ticks};
@@ -24,8 +25,6 @@ const ROW: usize = 5;
 const AWAY: Duration = Duration::from_secs(3);
 /// Nothing takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Commands at a time.
-const AT_ONCE: usize = 8;
 const STOP: &str = "[openshell.lifecycle]\non_shutdown = \"stop\"\n";
 /// The configured grace of a stop, and what may come on top.
 const GRACE_AND_MARGIN: f64 = 10.0 + 2.0;
@@ -158,21 +157,6 @@ fn stopped_with_it(
     Ok(())
 }
 
-/// Does something for each, a few at a time.
-fn each(names: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
-    let some = names.len().div_ceil(AT_ONCE).max(1);
-    std::thread::scope(|scope| {
-        let tasks: Vec<_> = names
-            .chunks(some)
-            .map(|names| scope.spawn(|| names.iter().try_for_each(|name| work(name))))
-            .collect();
-        tasks.into_iter().try_for_each(|task| match task.join() {
-            Ok(done) => done,
-            Err(_) => bail!("a task has failed in an unforeseen way"),
-        })
-    })
-}
-
 fn all_ready(gateway: &Gateway, names: &[String]) -> Result<()> {
     wait::until("all to be Ready", PATIENCE, || {
         let listed = gateway.ok(&["sandbox", "list", "-o", "json"])?.json()?;
@@ -198,7 +182,7 @@ fn unharmed(gateway: &Gateway, names: &[String]) -> Result<f64> {
         ensure!(boots == "run", "main of {name} was started again");
         let noted = gateway.ok(&[&words[..], &[ticks::TICKS]].concat())?;
         let text = String::from_utf8_lossy(&noted.stdout).into_owned();
-        largest = largest.max(Ticks::parse(&text).largest_gap());
+        largest = largest.max(Ticks::parse(&text).longest_pause(0.0));
     }
     Ok(largest)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openshell_e2e::ticks::{Ticks, uptime};
 use openshell_e2e::{command, wait};
 use serde_json::Value;
 
@@ -157,21 +158,12 @@ impl Sandbox {
 
     /// Whether main has run without a pause since it was left alone.
     fn has_ticked(&mut self, place: &Place) -> Result<()> {
-        let Some((file, since)) = &self.ticks else {
-            self.ticks = Some((place.ticks(&self.name)?, uptime()?));
+        let Some((workspace, since)) = &self.ticks else {
+            self.ticks = Some((place.workspace(&self.name)?, uptime()?));
             return Ok(());
         };
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("{} has no ticks", self.name))?;
-        let ticks = text.lines().filter_map(|line| line.parse().ok());
-        let ticks: Vec<f64> = ticks
-            .filter(|tick| tick >= since)
-            .chain([uptime()?])
-            .collect();
-        let pause = ticks
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .fold(0.0, f64::max);
+        let ticks = Ticks::on_disk(workspace);
+        let pause = ticks.longest_pause(*since).max(uptime()? - ticks.last());
         if pause > GAP {
             self.ticks = None;
             bail!(
@@ -269,11 +261,4 @@ impl Boxes {
         };
         wrong.map(journal).collect::<Vec<_>>().join("\n\n")
     }
-}
-
-/// Seconds since boot: one clock for the machine and for what is inside.
-fn uptime() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/uptime")?;
-    let first = text.split(' ').next().unwrap_or_default();
-    first.parse().context("no uptime")
 }

@@ -1,6 +1,6 @@
 //! Where a soak happens: an engine of its own under which containers live on, a relay, one gateway.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// Where the engine keeps a workspace.
-    pub(super) fn ticks(&self, sandbox: &str) -> Result<std::path::PathBuf> {
+    pub(super) fn workspace(&self, sandbox: &str) -> Result<PathBuf> {
         let all = self.containers()?;
         let its = all
             .iter()
@@ -126,7 +126,7 @@ impl Place {
         let format =
             r#"{{range .Mounts}}{{if eq .Destination "/sandbox"}}{{.Source}}{{end}}{{end}}"#;
         let source = self.docker(&["inspect", "--format", format, &its.id])?;
-        Ok(Path::new(&source).join("ticks"))
+        Ok(PathBuf::from(source))
     }
 
     /// The command line, pointed at the gateway.

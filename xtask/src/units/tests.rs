@@ -14,7 +14,7 @@ fn a_unit_that_keeps_every_promise_is_taken() {
 fn a_unit_that_ends_more_than_the_gateway_or_sooner_than_it_can_is_refused() {
     for (from, to, word) in [
         ("KillMode=mixed\n", "", "KillMode"),
-        ("TimeoutStopSec=20s", "TimeoutStopSec=10s", "TimeoutStopSec"),
+        ("TimeoutStopSec=20s", "TimeoutStopSec=15s", "TimeoutStopSec"),
         ("Type=notify", "#Type=notify", "Type"),
     ] {
         let error = promises(&SOUND.replace(from, to)).unwrap_err().to_string();

@@ -92,24 +92,18 @@ impl<F: LifecycleFence> Inner<F> {
                 Reason::SupervisorNotConnected | Reason::EngineUnreachable
             )
         };
-        let waiting: Vec<String> = records
-            .iter()
-            .filter(|record| waits(record))
-            .map(|r| format!("{:?} ({})", r.meta.name.as_str(), r.life.condition.message))
-            .collect();
+        let waiting: Vec<_> = records.iter().filter(|record| waits(record)).collect();
         if waiting.is_empty() {
             let none = "none waits for its supervisor or its engine";
             return finding(CHECK, "ok", none.to_owned(), "");
         }
-        let shown = waiting[..waiting.len().min(SHOWN)].join(", ");
-        let more = match waiting.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
+        let named = some(&waiting, |r| {
+            format!("{:?} ({})", r.meta.name.as_str(), r.life.condition.message)
+        });
         finding(
             CHECK,
             "warning",
-            format!("{} of {} wait: {shown}{more}", waiting.len(), records.len()),
+            format!("{} of {} wait: {named}", waiting.len(), records.len()),
             "nothing, for a minute; if it lasts, `openshell sandbox events NAME` tells what happened",
         )
     }
@@ -131,17 +125,10 @@ impl<F: LifecycleFence> Inner<F> {
             let none = "the engine holds nothing of ours that no sandbox knows";
             return finding(CHECK, "ok", none.to_owned(), "");
         }
-        let mut names: Vec<String> = found
-            .iter()
-            .take(SHOWN)
-            .map(|o| match o.role {
-                Role::Workload => o.name.clone(),
-                Role::Supervisor => format!("{} (supervisor)", o.name),
-            })
-            .collect();
-        if found.len() > SHOWN {
-            names.push(format!("and {} more", found.len() - SHOWN));
-        }
+        let names = some(&found, |o| match o.role {
+            Role::Workload => o.name.clone(),
+            Role::Supervisor => format!("{} (supervisor)", o.name),
+        });
         let ids: Vec<&str> = found
             .iter()
             .take(SHOWN)
@@ -150,7 +137,7 @@ impl<F: LifecycleFence> Inner<F> {
         finding(
             CHECK,
             "warning",
-            format!("containers without a sandbox: {}", names.join(", ")),
+            format!("containers without a sandbox: {names}"),
             &format!(
                 "if they are not yours, remove them by id: {}",
                 ids.join(" ")
@@ -185,4 +172,13 @@ pub(super) fn current_user<T>(
         }),
         _ => Err(Status::unauthenticated("no user was authenticated")),
     }
+}
+
+/// The first few by name, and how many more there are.
+fn some<T>(all: &[T], name: impl Fn(&T) -> String) -> String {
+    let mut names: Vec<String> = all.iter().take(SHOWN).map(name).collect();
+    if all.len() > SHOWN {
+        names.push(format!("and {} more", all.len() - SHOWN));
+    }
+    names.join(", ")
 }

@@ -88,7 +88,7 @@ impl StatusArgs {
             &view,
             self.output.output,
             || view.status.to_owned(),
-            || view.table(),
+            || view.table(condition),
         )?;
         if let Some(denied) = denied {
             return Err(denied);
@@ -104,16 +104,17 @@ impl StatusArgs {
 }
 
 impl StatusView {
-    fn table(&self) -> String {
+    fn table(&self, condition: ServiceStatus) -> String {
         let drivers: Vec<String> = self
             .compute_drivers
             .iter()
             .map(|d| format!("{} {}", d.name, d.version).trim().to_owned())
             .collect();
-        let drivers = if drivers.is_empty() {
-            "none; the engine does not answer".to_owned()
-        } else {
-            drivers.join(", ")
+        // Who may not ask is told of none either.
+        let drivers = match (drivers.is_empty(), condition) {
+            (true, ServiceStatus::Degraded) => "none; the engine does not answer".to_owned(),
+            (true, _) => "none".to_owned(),
+            (false, _) => drivers.join(", "),
         };
         fields(&[
             ("Gateway", self.gateway.clone().unwrap_or_default()),

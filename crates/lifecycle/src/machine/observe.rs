@@ -171,6 +171,11 @@ pub(super) fn on_lost(turn: &mut Turn<'_>, why: &str) {
     }
     turn.s.unseen.insert(Role::Supervisor);
     look_again(turn, Role::Workload);
+    tell_out_of_sight(turn, why);
+}
+
+/// Whatever was the first sign of it: a stream that broke, or a question without an answer.
+fn tell_out_of_sight(turn: &mut Turn<'_>, why: &str) {
     let cause = turn.out_of_sight(why);
     if turn.phase() != Phase::Unknown {
         turn.explain(
@@ -314,8 +319,12 @@ fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String
             look_again(turn, role);
         }
         Err(why) => {
-            turn.say(Verdict::Unknown, why.clone());
             look_again(turn, role);
+            if turn.s.course == Course::Run {
+                tell_out_of_sight(turn, why);
+            } else {
+                turn.say(Verdict::Unknown, why.clone());
+            }
         }
     }
 }

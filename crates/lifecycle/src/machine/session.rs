@@ -188,9 +188,8 @@ fn main_exited(turn: &mut Turn<'_>, end: MainEnd) {
         code,
         at,
         told,
-        ref error,
-    } = end;
-    let error = error.clone();
+        error,
+    } = end.clone();
     turn.s.reported = Some(end);
     let generation = turn.s.record.life.generation;
     turn.life().last_exit = Some(ExitRecord {

@@ -179,8 +179,7 @@ fn a_gateway_that_stays_away_too_long_ends_the_runs_and_the_journal_says_so() {
         world.gateway.end(Signal::KILL).expect("it dies");
         for name in ["plain", "deaf", "odd"] {
             for half in [Half::Supervisor, Half::Workload] {
-                let gone = || Ok(world.running_since(name, half).is_none().then_some(()));
-                wait::until("it to be ended", PATIENCE, gone).expect("it fails closed");
+                world.wait_gone(name, half);
             }
             let supervisor = world.inspect(&world.container(name, Half::Supervisor));
             assert_eq!(supervisor["State"]["ExitCode"], 75);

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::POLICIES;
+use crate::ticks::run_on;
 use crate::world::{Half, IDLE, PATIENCE, World, uptime};
 
 const MAIN: &[&str] = &["sh", "-c", "echo run >> /sandbox/boots; exec sleep 1000000"];
@@ -19,17 +20,11 @@ fn kill(world: &World, name: &str, half: Half) {
     world.docker(&["kill", "-s", "KILL", &world.container(name, half)]);
 }
 
-/// Waits until a half does not run, by the engine's word.
-fn wait_gone(world: &World, name: &str, half: Half) {
-    let gone = || Ok(world.running_since(name, half).is_none().then_some(()));
-    wait::until("it to end", PATIENCE, gone).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-}
-
 #[test]
 fn s4_c_a_supervisor_that_dies_meanwhile_is_contained_and_its_run_made_anew() {
     let mut world = World::new("s4-c");
     for policy in POLICIES {
-        world.create(policy, &["--restart-policy", policy], &ticks::MAIN);
+        world.create(policy, &["--restart-policy", policy], ticks::MAIN);
     }
     world.gateway.end(Signal::KILL).expect("it dies");
     let mut killed = Vec::new();
@@ -38,11 +33,7 @@ fn s4_c_a_supervisor_that_dies_meanwhile_is_contained_and_its_run_made_anew() {
         killed.push(uptime());
     }
     // Nobody governs them: they freeze without the gateway.
-    let deadline = uptime() + 3.0;
-    wait::until("time to pass", PATIENCE, || {
-        Ok((uptime() > deadline).then_some(()))
-    })
-    .expect("time");
+    run_on();
     for (policy, killed) in POLICIES.iter().zip(killed) {
         let last = Ticks::parse(&world.file_by_engine(policy, ticks::TICKS)).last();
         assert!(
@@ -144,7 +135,7 @@ fn s4_d_a_main_that_ends_meanwhile_goes_to_its_policy_with_its_own_code() {
         tell_end(&world, &name(policy, code), code);
     }
     for (policy, code, ..) in cases {
-        wait_gone(&world, &name(policy, code), Half::Workload);
+        world.wait_gone(&name(policy, code), Half::Workload);
     }
     world.gateway.launch().expect("it comes back");
     for (policy, code, phase, reason) in cases {
@@ -311,7 +302,7 @@ fn s4_f_a_hold_outlives_the_gateway() {
     let workload = world.container("box", Half::Workload);
     world.docker(&["start", &workload]);
     world.gateway.launch().expect("it comes back");
-    wait_gone(&world, "box", Half::Workload);
+    world.wait_gone("box", Half::Workload);
     let record = world.wait_phase("box", "Stopped", PATIENCE);
     assert_eq!(record["reason"], "Held", "{record}");
     assert_ne!(world.run(&["sandbox", "start", "box"]).code, 0);

@@ -12,9 +12,7 @@ struct Halted(Pid);
 
 impl Halted {
     fn of(world: &World, name: &str) -> Self {
-        let seen = world.inspect(&world.container(name, Half::Supervisor));
-        let pid = seen["State"]["Pid"].as_i64().expect("a process id");
-        let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
+        let pid = world.process(name, Half::Supervisor);
         kill_process(pid, Signal::STOP).expect("it is stopped");
         Self(pid)
     }
@@ -35,8 +33,8 @@ fn ended(child: &mut Child) -> i32 {
 #[test]
 fn s4_g_nothing_is_called_ready_before_it_is_proven_and_the_words_say_what_is_awaited() {
     let mut world = World::new("s4-g");
-    world.create("box", &[], &ticks::MAIN);
-    world.create("other", &[], &ticks::MAIN);
+    world.create("box", &[], ticks::MAIN);
+    world.create("other", &[], ticks::MAIN);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let mut list = cli(&world, &["sandbox", "list", "--watch"]);
     let mut list = list
@@ -46,7 +44,6 @@ fn s4_g_nothing_is_called_ready_before_it_is_proven_and_the_words_say_what_is_aw
         .expect("the CLI");
     let halted = Halted::of(&world, "box");
     world.gateway.end(Signal::KILL).expect("it dies");
-    // Asked while the gateway is away: it waits for the gateway too.
     world.gateway.launch().expect("it comes back");
     let record = world.record("box");
     assert_eq!(record["phase"], "Provisioning", "{record}");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use openshell_core::{ExitCause, Generation, Phase, Reason, RestartPolicy};
 
 use super::play::{Luck, Play};
-use crate::driver::Role;
-use crate::machine::Command;
+use crate::driver::{Role, WaitOutcome};
+use crate::machine::{Command, Input};
 use crate::ports::SessionEvent;
 
 fn ready(policy: RestartPolicy) -> Play {
@@ -33,6 +33,32 @@ fn a_supervisor_that_died_while_the_engine_was_out_of_sight_is_a_loss_whichever_
         assert_eq!(play.generation(), Generation(1));
         assert!(!play.anything_runs());
     }
+}
+
+#[test]
+fn an_engine_that_is_lost_again_before_its_events_are_heard_is_said_to_be_out_of_sight() {
+    let mut play = ready(RestartPolicy::Never);
+    // Its events are not heard at all: only the waits break, and the questions that follow.
+    for (incarnation, role) in play.state.watching.clone() {
+        let lost = WaitOutcome::Lost("end of stream".to_owned());
+        play.tell(&Input::Waited(role, incarnation, lost));
+    }
+    assert_eq!(play.message(), "running");
+    assert!(play.fire_next());
+    let looks = play.pending.len();
+    assert!(looks > 0);
+    for _ in 0..looks {
+        play.come_out(Luck::Unreachable);
+    }
+    assert_eq!(play.phase(), Phase::Ready);
+    assert!(
+        play.message().contains("out of sight"),
+        "{}",
+        play.message()
+    );
+    play.find_engine();
+    play.settle();
+    assert_eq!((play.phase(), play.message()), (Phase::Ready, "running"));
 }
 
 #[test]
