@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::join;
 use openshell_core::bootstrap::RESERVED;
 use openshell_core::{ContainerId, EngineId, ImageRef, Incarnation};
@@ -20,7 +19,6 @@ use crate::binary::Binary;
 use crate::cleanup::recognise;
 use crate::config::ContainerConfig;
 use crate::delivered::Delivered;
-use crate::delivery::Delivery;
 use crate::engine::{ContainerFacts, ContainerStatus, Engine, EngineError, EngineErrorKind};
 use crate::identity::UserIds;
 use crate::images::Images;
@@ -29,7 +27,7 @@ use crate::labels::of_namespace;
 use crate::ownership::owned_by;
 use crate::prepare::missing;
 use crate::saved_image::SavedImage;
-use crate::sighting::{incarnation, sighting};
+use crate::sighting::sighting;
 use crate::supervisor_image::supervisor_image;
 
 /// How long a container may be on its way between two states, and how often that is looked at.
@@ -80,7 +78,10 @@ impl<E: Engine> ContainerDriver<E> {
     }
 
     /// Looks at a container, again and again while it is on the way to another state.
-    async fn settled(&self, id: &ContainerId) -> Result<Option<ContainerFacts>, EngineError> {
+    pub(crate) async fn settled(
+        &self,
+        id: &ContainerId,
+    ) -> Result<Option<ContainerFacts>, EngineError> {
         let deadline = tokio::time::Instant::now() + TRANSITION;
         loop {
             let facts = self.engine.inspect_container(&id.0).await?;
@@ -91,70 +92,6 @@ impl<E: Engine> ContainerDriver<E> {
                 return Ok(facts);
             }
             tokio::time::sleep(TRANSITION_LOOK).await;
-        }
-    }
-
-    /// Starts one half and reads its incarnation back.
-    async fn start(&self, id: &ContainerId, what: &str) -> Result<Incarnation, DriverError> {
-        self.engine
-            .start_container(id)
-            .await
-            .map_err(|e| starting(e, id, what))?;
-        self.begun(id, what).await
-    }
-
-    /// The incarnation of what has just been started.
-    async fn begun(&self, id: &ContainerId, what: &str) -> Result<Incarnation, DriverError> {
-        let facts = self
-            .engine
-            .inspect_container(&id.0)
-            .await
-            .map_err(|e| e.doing(format!("looking at {what} after its start")))?
-            .ok_or_else(|| missing(id))?;
-        incarnation(&facts).ok_or_else(|| {
-            DriverError::new(
-                DriverErrorKind::Engine,
-                format!("the engine started {what}, but does not say when"),
-            )
-        })
-    }
-
-    /// Starts the workload with the runtime that it may lack, and hands its bootstrap to the process that has begun.
-    async fn start_workload(
-        &self,
-        id: &ContainerId,
-        bootstrap: Bytes,
-        runtime: bool,
-    ) -> Result<(Incarnation, E::Input), DriverError> {
-        const WHAT: &str = "the workload's container";
-        if runtime {
-            let runtime = Delivery {
-                runtime: true,
-                ..Delivery::default()
-            };
-            self.deliver(id, runtime).await?;
-        }
-        self.engine
-            .start_container(id)
-            .await
-            .map_err(|e| starting(e, id, WHAT))?;
-        let (begun, input) = join(self.begun(id, WHAT), self.hand_over(id, bootstrap)).await;
-        Ok((begun?, input?))
-    }
-
-    /// Kills what a failed launch may have started.
-    async fn calm(&self, run: &Prepared) {
-        let (workload, supervisor) = join(
-            self.engine.kill_container(&run.workload),
-            self.engine.kill_container(&run.supervisor),
-        )
-        .await;
-        for outcome in [workload, supervisor] {
-            if let Err(error) = outcome
-                && error.kind != EngineErrorKind::NotFound
-            {
-                tracing::warn!(%error, "a container may still run after a failed launch");
-            }
         }
     }
 
@@ -242,33 +179,8 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
     }
 
     async fn launch(&self, _permit: &Permit, run: &Prepared) -> Result<Launched, DriverError> {
-        let Some(pending) = self.inputs.take(&run.supervisor) else {
-            return Err(DriverError::new(
-                DriverErrorKind::Invalid,
-                format!(
-                    "run {} was not prepared by this gateway process, or was launched before; it has to be prepared again",
-                    run.supervisor.short()
-                ),
-            ));
-        };
-        // The supervisor starts while the runtime is on its way.
-        let (workload, supervisor) = join(
-            self.start_workload(&run.workload, pending.workload, pending.runtime),
-            self.start(&run.supervisor, "the supervisor's container"),
-        )
-        .await;
-        // Held until it has been started, which is when its bootstrap is read.
-        drop(pending.supervisor);
-        match (workload, supervisor) {
-            (Ok((workload, _input)), Ok(supervisor)) => Ok(Launched {
-                workload,
-                supervisor,
-            }),
-            (Err(error), _) | (_, Err(error)) => {
-                self.calm(run).await;
-                Err(error)
-            }
-        }
+        // Large, and awaited through many layers.
+        Box::pin(self.start_both(run)).await
     }
 
     async fn stop(
@@ -451,23 +363,4 @@ fn inside(path: &Path) -> Result<&str, DriverError> {
         Some(text) if !text.contains('\0') => Ok(text),
         _ => Err(invalid("it is not UTF-8 without NUL bytes")),
     }
-}
-
-/// A refused start: the image's fault where the engine says that the runtime cannot be executed in it.
-fn starting(error: EngineError, id: &ContainerId, what: &str) -> DriverError {
-    if error.kind == EngineErrorKind::NotFound && error.message.contains("No such container") {
-        return missing(id);
-    }
-    let unusable = ["exec format error", "executable file not found"]
-        .iter()
-        .any(|words| error.message.contains(words));
-    let kind = if unusable {
-        DriverErrorKind::ImageUnusable
-    } else {
-        match error.kind {
-            EngineErrorKind::Invalid => DriverErrorKind::Invalid,
-            _ => DriverErrorKind::Engine,
-        }
-    };
-    error.doing_as(kind, format!("starting {what} failed"))
 }

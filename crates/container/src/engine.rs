@@ -211,7 +211,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether a new volume gets what the image has at its mount point, and the owner of that, when a container is
     /// made, rather than when it is first started.
     const FILLS_VOLUMES: bool;
-    /// Holds a container's standard input open.
+    /// Holds a container's standard input open, and its standard output to be read.
     type Input: Send + 'static;
 
     /// Who the engine is.
@@ -233,6 +233,12 @@ pub trait Engine: Send + Sync + 'static {
         id: &ContainerId,
         bytes: Bytes,
     ) -> impl Future<Output = Result<Self::Input, EngineError>> + Send;
+    /// Waits until the process that was given this input says something on its standard output: `false` if it ends
+    /// without a word. What it said before it was attached to is not heard.
+    fn first_word(
+        &self,
+        input: &mut Self::Input,
+    ) -> impl Future<Output = Result<bool, EngineError>> + Send;
     /// Starts it; success if it runs already.
     fn start_container(
         &self,

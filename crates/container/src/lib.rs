@@ -16,6 +16,7 @@ pub mod identity;
 mod images;
 mod inputs;
 pub mod labels;
+mod launch;
 pub mod ownership;
 pub mod plan;
 mod prepare;

@@ -47,6 +47,9 @@ pub struct SandboxBootstrap {
     pub stop_grace_millis: u64,
 }
 
+/// What PID 1 of the workload ends with that was given nothing at all, not a byte.
+pub const NO_BOOTSTRAP_EXIT: u8 = 77;
+
 /// What a supervisor ends with that has ended its run because no gateway could be reached for too long.
 pub const GATEWAY_UNREACHABLE_EXIT: u8 = 75;
 

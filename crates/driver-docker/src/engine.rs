@@ -140,6 +140,7 @@ impl Engine for DockerEngine {
         let options = AttachContainerOptions {
             stream: true,
             stdin: true,
+            stdout: true,
             ..AttachContainerOptions::default()
         };
         let docker = self.client.query().await?;
@@ -152,6 +153,10 @@ impl Engine for DockerEngine {
         let written = written.await;
         self.done(written.map_err(Error::from))?;
         Ok(attached)
+    }
+
+    async fn first_word(&self, input: &mut AttachContainerResults) -> Result<bool, EngineError> {
+        Ok(self.done(input.output.next().await.transpose())?.is_some())
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), EngineError> {

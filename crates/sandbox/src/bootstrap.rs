@@ -32,6 +32,11 @@ pub(crate) enum BootstrapError {
         /// Why.
         error: std::io::Error,
     },
+    /// The end of what is handed over, and nothing before it.
+    #[error(
+        "no bootstrap was handed over; the gateway does so with each start, so start this sandbox with `openshell sandbox start`, not through the engine"
+    )]
+    Nothing,
     /// Not what it should be.
     #[error("the bootstrap is not usable: {0}")]
     Malformed(String),
@@ -68,7 +73,11 @@ pub(crate) fn take(path: &Path) -> Result<Bootstrap, BootstrapError> {
         Ok(metadata) => metadata.len(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let input = rustix::io::dup(std::io::stdin()).map_err(|e| unreadable(e.into()))?;
-            return decode(&from_input(input.into(), PATIENCE).map_err(unreadable)?);
+            let text = from_input(input.into(), PATIENCE).map_err(unreadable)?;
+            if text.is_empty() {
+                return Err(BootstrapError::Nothing);
+            }
+            return decode(&text);
         }
         Err(e) => return Err(unreadable(e)),
     };
@@ -99,7 +108,6 @@ fn from_input(mut input: File, patience: Duration) -> std::io::Result<Vec<u8>> {
             Ok(_) => {}
         }
         match input.read(&mut piece)? {
-            0 if text.is_empty() => return Err(ErrorKind::NotFound.into()),
             0 => return Ok(text),
             read => text.extend_from_slice(&piece[..read]),
         }
@@ -110,8 +118,12 @@ fn from_input(mut input: File, patience: Duration) -> std::io::Result<Vec<u8>> {
 }
 
 fn decode(text: &[u8]) -> Result<Bootstrap, BootstrapError> {
-    let raw: SandboxBootstrap =
-        serde_json::from_slice(text).map_err(|e| BootstrapError::Malformed(e.to_string()))?;
+    // The first: the same may follow where an engine was not sure to have passed it on.
+    let raw: SandboxBootstrap = serde_json::Deserializer::from_slice(text)
+        .into_iter()
+        .next()
+        .ok_or(BootstrapError::Nothing)?
+        .map_err(|e| BootstrapError::Malformed(e.to_string()))?;
     let bytes = |field: &str, value: &str| match STANDARD.decode(value) {
         Ok(bytes) if bytes.len() == 32 => Ok(bytes),
         _ => Err(BootstrapError::Malformed(format!(

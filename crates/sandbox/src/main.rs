@@ -20,19 +20,45 @@ mod sys;
 use std::path::Path;
 use std::process::ExitCode;
 
-use openshell_core::bootstrap::SANDBOX_BOOTSTRAP;
+use openshell_core::bootstrap::{NO_BOOTSTRAP_EXIT, SANDBOX_BOOTSTRAP};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
+
+use crate::bootstrap::{Bootstrap, BootstrapError};
 
 /// The exit status of a runtime that could not begin.
 const CANNOT_BEGIN: u8 = 70;
+
+/// Why it could not begin.
+struct Failure {
+    why: String,
+    code: u8,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        let code = CANNOT_BEGIN;
+        Self { why, code }
+    }
+}
+
+impl From<BootstrapError> for Failure {
+    fn from(error: BootstrapError) -> Self {
+        let code = match error {
+            BootstrapError::Nothing => NO_BOOTSTRAP_EXIT,
+            _ => CANNOT_BEGIN,
+        };
+        let why = error.to_string();
+        Self { why, code }
+    }
+}
 
 fn main() -> ExitCode {
     match begin() {
         // Only the low byte of a status leaves a process.
         Ok(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(CANNOT_BEGIN)),
-        Err(why) => {
-            complain(&why);
-            ExitCode::from(CANNOT_BEGIN)
+        Err(failure) => {
+            complain(&failure.why);
+            ExitCode::from(failure.code)
         }
     }
 }
@@ -46,13 +72,24 @@ fn complain(why: &str) {
     eprintln!("openshell-sandbox: {why}");
 }
 
-fn begin() -> Result<i32, String> {
+/// Whoever handed the bootstrap over listens for this: it has been read, by a process that lives.
+#[expect(
+    clippy::print_stdout,
+    reason = "the gateway reads it from the container's standard output"
+)]
+fn say_that_it_begins(bootstrap: &Bootstrap) {
+    println!("openshell-sandbox: run {} begins", bootstrap.generation);
+}
+
+fn begin() -> Result<i32, Failure> {
     if std::env::args_os().nth(1).is_some_and(|a| a == "--version") {
-        return version();
+        return Ok(version());
     }
     if std::process::id() != 1 {
         return Err(
-            "this is the runtime inside a sandbox: it runs only as PID 1 of a container".to_owned(),
+            "this is the runtime inside a sandbox: it runs only as PID 1 of a container"
+                .to_owned()
+                .into(),
         );
     }
     sys::keep_heap_small();
@@ -66,16 +103,17 @@ fn begin() -> Result<i32, String> {
     rustix::process::setrlimit(Resource::Core, none)
         .map_err(|e| format!("cannot forbid core dumps: {e}"))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let bootstrap = bootstrap::take(Path::new(SANDBOX_BOOTSTRAP)).map_err(|e| e.to_string())?;
+    let bootstrap = bootstrap::take(Path::new(SANDBOX_BOOTSTRAP))?;
+    say_that_it_begins(&bootstrap);
     let result = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .and_then(|tokio| tokio.block_on(run::run(bootstrap)));
-    result.map_err(|e| format!("cannot run: {e}"))
+    Ok(result.map_err(|e| format!("cannot run: {e}"))?)
 }
 
 #[expect(clippy::print_stdout, reason = "it is what was asked for")]
-fn version() -> Result<i32, String> {
+fn version() -> i32 {
     println!("openshell-sandbox {}", env!("CARGO_PKG_VERSION"));
-    Ok(0)
+    0
 }

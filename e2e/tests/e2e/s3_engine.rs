@@ -6,7 +6,7 @@ use openshell_e2e::wait;
 use rustix::process::Signal;
 
 use crate::s3::refuses_a_connect;
-use crate::ticks::{GAP, TICKING, Ticks, wait_ticking};
+use crate::ticks::{GAP, TICKING, Ticks, run_on, wait_ticking};
 use crate::world::{Half, PATIENCE, World, uptime};
 
 #[test]
@@ -132,6 +132,41 @@ fn s3_e_an_engine_that_stays_away_fails_what_was_asked_and_traps_nothing() {
     world.ok(&["sandbox", "start", "stops"]);
     for (name, runs) in [("stops", 2), ("runs", 1)] {
         world.wait_boots(name, runs);
+    }
+    world.ok(&["sandbox", "delete", "--all", "--yes"]);
+    world.nothing_is_left();
+}
+
+/// Ends with 17 when it is told to, once for each time.
+const OBEDIENT: &[&str] = &[
+    "sh",
+    "-c",
+    "echo run >> /sandbox/boots; until [ -e /sandbox/go ]; do usleep 50000; done; rm /sandbox/go; exit 17",
+];
+
+#[test]
+fn s3_e_a_main_that_ends_by_itself_during_the_outage_goes_to_the_policy() {
+    let mut world = World::on_own_engine(true, |_| ());
+    for policy in ["never", "on-failure"] {
+        world.create(policy, &["--restart-policy", policy], OBEDIENT);
+    }
+    world.engine().end_daemon(Signal::TERM).expect("it ends");
+    for name in ["never", "on-failure"] {
+        world.said(name, "touch /sandbox/go");
+    }
+    run_on();
+    world.engine().start_daemon().expect("it comes back");
+    let record = world.wait_phase("never", "Error", PATIENCE);
+    assert_eq!(record["reason"], "MainProcessFailed", "{record}");
+    assert_eq!(record["exit_code"], 17, "{record}");
+    // An engine may have lost the input of what ended meanwhile; that costs no run.
+    let record = world.wait_run("on-failure", 2);
+    assert_eq!(record["restart_count"], 1, "{record}");
+    assert_eq!(record["last_exit"]["code"], 17, "{record}");
+    world.ok(&["sandbox", "start", "never"]);
+    for name in ["never", "on-failure"] {
+        world.wait_boots(name, 2);
+        assert_eq!(world.record(name)["generation"], 2);
     }
     world.ok(&["sandbox", "delete", "--all", "--yes"]);
     world.nothing_is_left();
