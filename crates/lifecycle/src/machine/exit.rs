@@ -5,6 +5,7 @@ use std::time::Duration;
 use openshell_core::bootstrap::GATEWAY_UNREACHABLE_EXIT;
 use openshell_core::{ExitCause, Reason, Timestamp};
 
+use super::Turn;
 use super::input::MainEnd;
 use super::state::End;
 use crate::driver::EngineExit;
@@ -205,6 +206,28 @@ fn by_engine(exit: &EngineExit, unwatched: bool, supervisor: Supervisor) -> End 
         at,
         error: String::new(),
         told: false,
+    })
+}
+
+/// By main's own report alone, of a run that has to be proven.
+pub(super) fn own_end(turn: &Turn<'_>) -> End {
+    reported_end(turn, true)
+}
+
+/// By main's own report alone, of a run that was in sight, unless the engine was away meanwhile.
+pub(super) fn end_in_sight(turn: &Turn<'_>) -> End {
+    reported_end(
+        turn,
+        turn.s.adopting || !turn.s.unseen.is_empty() || turn.s.outage.is_some(),
+    )
+}
+
+fn reported_end(turn: &Turn<'_>, unwatched: bool) -> End {
+    classify(Facts {
+        report: turn.s.reported.as_ref(),
+        engine: None,
+        unwatched,
+        supervisor: Supervisor::Unknown,
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use openshell_core::journal::Verdict;
 use openshell_core::{Condition, EngineId, Incarnation, Phase, Reason, Run};
 
-use super::exit::{gave_up, ungoverned};
+use super::exit::{self, gave_up, ungoverned};
 use super::{
     Course, End, Facts, Halt, Stage, Supervisor, Timer, Turn, Work, classify, drive, prove, settle,
 };
@@ -288,7 +288,7 @@ fn live_answer(turn: &mut Turn<'_>, role: Role, answer: &Result<Sighting, String
         }
         Ok(Sighting::Running(_)) => match role {
             Role::Workload if turn.s.reported.is_some() => {
-                let end = own_end(turn);
+                let end = exit::end_in_sight(turn);
                 settle::contain(turn, end);
             }
             Role::Workload => settle::contain(
@@ -343,7 +343,7 @@ fn alive(turn: &mut Turn<'_>, role: Role, seen: Incarnation) {
         && turn.s.reported.is_some()
         && !turn.s.timers.contains_key(&Timer::ExitConfirmation);
     if overdue {
-        let end = own_end(turn);
+        let end = exit::end_in_sight(turn);
         settle::contain(turn, end);
         return;
     }
@@ -356,16 +356,6 @@ fn alive(turn: &mut Turn<'_>, role: Role, seen: Incarnation) {
             turn.explain(turn.s.record.life.condition.reason, "running");
         }
     }
-}
-
-/// By main's own report alone.
-pub(super) fn own_end(turn: &Turn<'_>) -> End {
-    classify(Facts {
-        report: turn.s.reported.as_ref(),
-        engine: None,
-        unwatched: true,
-        supervisor: Supervisor::Unknown,
-    })
 }
 
 fn workload_missing(turn: &mut Turn<'_>) {
@@ -384,7 +374,7 @@ fn workload_missing(turn: &mut Turn<'_>) {
 /// Our incarnation has ended, somebody started another, and that has ended too: nothing says how ours did.
 fn workload_replaced(turn: &mut Turn<'_>) {
     turn.s.idle = true;
-    let end = own_end(turn);
+    let end = exit::end_in_sight(turn);
     settle::settle(turn, end);
 }
 

@@ -9,7 +9,7 @@ use openshell_core::{
     Timestamp,
 };
 
-use super::exit::{gave_up, ungoverned};
+use super::exit::{self, gave_up, ungoverned};
 use super::{Course, End, Halt, MainEnd, Proof, Stage, Supervisor, Then, Timer, Turn};
 use super::{observe, outcome, settle};
 use crate::driver::{EngineExit, Role, Sighting};
@@ -152,7 +152,7 @@ fn resume_unmade(turn: &mut Turn<'_>, operation: Option<OperationKind>, unmade: 
         // It was stopped together with the gateway: what is configured decides whether it runs again, unless main
         // had ended by itself.
         let end = match turn.s.reported {
-            Some(_) => observe::own_end(turn),
+            Some(_) => exit::own_end(turn),
             None => End {
                 cause: Cause::Parked,
                 exit: None,
@@ -243,7 +243,7 @@ fn conclude(turn: &mut Turn<'_>) {
         Sighting::Missing(_) => {
             observe::forget_workload(turn);
             let end = match turn.s.reported {
-                Some(_) => observe::own_end(turn),
+                Some(_) => exit::own_end(turn),
                 None => gone(),
             };
             settle::settle(turn, end);
@@ -299,7 +299,7 @@ fn both_alive(turn: &mut Turn<'_>, workload: &Incarnation, supervisor: &Incarnat
         w.is_none_or(|w| w == workload.started_at) && s.is_none_or(|s| s == supervisor.started_at);
     if !same {
         let end = match turn.s.reported {
-            Some(_) => observe::own_end(turn),
+            Some(_) => exit::own_end(turn),
             None => End {
                 cause: Cause::Infrastructure,
                 exit: None,
@@ -352,7 +352,7 @@ fn unsupervised(turn: &mut Turn<'_>, seen: Incarnation, supervisor: Option<Engin
     }
     let message = "the supervisor ended while nobody watched".to_owned();
     if turn.s.reported.is_some() {
-        let end = observe::own_end(turn);
+        let end = exit::own_end(turn);
         settle::contain(turn, end);
     } else if turn.s.supervisor_ended.as_ref().is_some_and(gave_up) {
         settle::contain(turn, ungoverned());

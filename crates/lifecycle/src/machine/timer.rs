@@ -160,10 +160,16 @@ fn session_grace(turn: &mut Turn<'_>) {
     if turn.s.reported.is_some() || turn.s.ended.is_some() {
         return;
     }
+    let what = match turn.s.session {
+        Some(_) => {
+            "the link between the sandbox and its supervisor is lost, and the workload is frozen"
+        }
+        None => "the supervisor's session ended",
+    };
     turn.enter(
         Phase::Provisioning,
         Reason::SupervisorNotConnected,
-        "the supervisor's session ended; it is awaited back",
+        format!("{what}; it is awaited back"),
     );
     turn.set_timer(Timer::Adoption, turn.context.config.adoption_window);
 }

@@ -333,6 +333,47 @@ fn a_main_that_somebody_told_to_end_goes_to_the_policy_when_the_engine_stays() {
 }
 
 #[test]
+fn l8_a_main_that_somebody_told_to_end_and_whose_container_was_started_again_is_not_the_engines_doing()
+ {
+    let mut play = ready(RestartPolicy::Never);
+    let told = play.say(SessionEvent::MainStopped(143, play.now));
+    play.tell(&told);
+    play.end(Role::Workload, 143);
+    play.pass(Duration::from_secs(1));
+    play.start_outside(Role::Workload);
+    play.end(Role::Workload, 70);
+    play.settle();
+    play.rest();
+    assert_eq!(
+        (play.phase(), play.reason()),
+        (Phase::Error, Reason::ContainerStopped),
+        "{}",
+        play.message()
+    );
+    assert_eq!(play.generation(), Generation(1));
+}
+
+#[test]
+fn a_link_that_is_lost_is_not_called_a_session_that_is_lost() {
+    for (event, words) in [
+        (SessionEvent::Link(false), "the link"),
+        (
+            SessionEvent::Closed("cut".to_owned()),
+            "the supervisor's session",
+        ),
+    ] {
+        let mut play = ready(RestartPolicy::Never);
+        let said = play.say(event);
+        play.tell(&said);
+        while play.phase() == Phase::Ready {
+            assert!(play.fire_next(), "it is not awaited for ever");
+        }
+        assert_eq!(play.reason(), Reason::SupervisorNotConnected);
+        assert!(play.message().starts_with(words), "{}", play.message());
+    }
+}
+
+#[test]
 fn l1_a_run_that_ends_after_a_failed_stop_is_stopped_and_not_brought_back() {
     let mut play = ready(RestartPolicy::Always);
     play.lose_engine("connection reset");
