@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what our commands cost beside the engine's own, medians of one run on one engine with one
 //! image. A machine drifts within the hour, so ours and theirs alternate, and only ratios count.
 
+mod engine_outages;
 mod memory;
 mod outages;
 mod report;
@@ -23,7 +24,7 @@ use samples::Samples;
 enum Part {
     /// Commands, memory, the list, sizes
     Commands,
-    /// What an outage of the gateway costs
+    /// What an outage of the gateway or of the engine costs
     Outages,
 }
 
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted(Part::Outages) {
         outages::measure(&dist, &engine, &mut report)?;
+        engine_outages::measure(&dist, &mut report)?;
     }
     engine.stop()?;
     say::line(&report.table());

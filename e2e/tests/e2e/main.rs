@@ -12,6 +12,7 @@ mod kills;
 mod life;
 mod main_job;
 mod reports;
+mod reports_outside;
 mod s1;
 mod s2;
 mod s3;

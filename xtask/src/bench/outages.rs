@@ -24,7 +24,7 @@ const ROW: usize = 5;
 /// So long the gateway is away: longer than the first few tries to reach it again.
 const AWAY: Duration = Duration::from_secs(3);
 /// Nothing takes this long when all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const STOP: &str = "[openshell.lifecycle]\non_shutdown = \"stop\"\n";
 /// The configured grace of a stop, and what may come on top.
 const GRACE_AND_MARGIN: f64 = 10.0 + 2.0;
@@ -59,7 +59,7 @@ impl Size {
     }
 }
 
-fn create(gateway: &Gateway, names: &[String]) -> Result<()> {
+pub(super) fn create(gateway: &Gateway, names: &[String]) -> Result<()> {
     each(names, |name| {
         let mut words = vec!["sandbox", "create", "--name", name, "--detach", "--"];
         words.extend(ticks::MAIN);
@@ -157,24 +157,29 @@ fn stopped_with_it(
     Ok(())
 }
 
-fn all_ready(gateway: &Gateway, names: &[String]) -> Result<()> {
+pub(super) fn all_ready(gateway: &Gateway, names: &[String]) -> Result<()> {
     wait::until("all to be Ready", PATIENCE, || {
-        let listed = gateway.ok(&["sandbox", "list", "-o", "json"])?.json()?;
-        let records = listed["sandboxes"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        let ready = |record: &&Value| record["phase"] == "Ready";
-        Ok((records.iter().filter(ready).count() == names.len()).then_some(()))
+        Ok((not_ready(gateway, names)? == 0).then_some(()))
     })
 }
 
-fn answers(gateway: &Gateway, name: &str) -> Result<()> {
+/// How many of them are not.
+pub(super) fn not_ready(gateway: &Gateway, names: &[String]) -> Result<usize> {
+    let listed = gateway.ok(&["sandbox", "list", "-o", "json"])?.json()?;
+    let records = listed["sandboxes"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let ready = |record: &&Value| record["phase"] == "Ready";
+    Ok(names.len() - records.iter().filter(ready).count())
+}
+
+pub(super) fn answers(gateway: &Gateway, name: &str) -> Result<()> {
     let words = ["sandbox", "exec", name, "--no-login-shell", "--", "true"];
     gateway.ok(&words).map(drop)
 }
 
 /// Main was started once in each, and the longest time that one of them did not tick.
-fn unharmed(gateway: &Gateway, names: &[String]) -> Result<f64> {
+pub(super) fn unharmed(gateway: &Gateway, names: &[String]) -> Result<f64> {
     let mut largest = 0.0_f64;
     for name in names {
         let words = ["sandbox", "exec", name, "--no-login-shell", "--", "cat"];
