@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod commands;
+mod edges;
 mod harness;
 mod losses;
+mod metrics;
 mod observations;
 mod races;
 mod removals;

@@ -1,6 +1,7 @@
 //! The machine alone: every command in every phase, identity, order, and random inputs.
 
 mod commands;
+mod edges;
 mod identity;
 mod kept;
 mod losses;
@@ -9,5 +10,6 @@ mod parking;
 mod play;
 mod random;
 mod rests;
+mod resumed;
 mod runs;
 mod words;

@@ -19,6 +19,8 @@ async fn l18_a_delete_is_not_done_by_an_engine_that_never_held_it() {
         })
         .await;
     assert_eq!(waiting.life.phase, Phase::Deleting);
+    let told = &waiting.life.condition.message;
+    assert!(told.contains("not the one that holds"), "{told}");
     h.driver.restore_engine(ours);
     h.gone(id).await;
     assert_eq!(h.driver.containers(), 0);

@@ -222,6 +222,16 @@ fn containers_without_ids_and_launches_of_others_are_no_answer() {
         panic!("it is being prepared");
     };
     let id = |s: &str| openshell_core::ContainerId(s.to_owned());
+    for (workload, supervisor) in [("w", ""), ("w", "w"), ("", "s")] {
+        let mut play = play.clone();
+        let prepared = Prepared {
+            workload: id(workload),
+            supervisor: id(supervisor),
+            engine: openshell_core::EngineId("e".to_owned()),
+        };
+        play.tell(&Input::Outcome(ticket, Outcome::Prepared(Ok(prepared))));
+        assert_eq!(play.id(Role::Workload), None, "{workload:?} {supervisor:?}");
+    }
     play.tell(&Input::Outcome(
         ticket,
         Outcome::Prepared(Ok(Prepared {

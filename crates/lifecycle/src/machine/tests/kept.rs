@@ -56,6 +56,7 @@ fn a_start_while_it_is_being_stopped_shows_the_stop_until_it_is_done() {
     let mut play = ready();
     play.command(Command::Stop);
     let stopping = play.state.record.life.condition.clone();
+    play.pass(Duration::from_secs(3));
     let step = play.command(Command::Start);
     let life = &step.state.record.life;
     assert_eq!(life.phase, Phase::Stopping);

@@ -138,3 +138,25 @@ fn every_outcome_has_its_words_and_its_run() {
         assert_eq!(next(&mut play, Luck::Good), (good.to_owned(), run));
     }
 }
+
+#[test]
+fn every_refusal_says_what_cannot_be_done() {
+    let mut play = Play::new(RestartPolicy::Never);
+    play.settle();
+    play.command(Command::Delete);
+    let hold = Input::Hold {
+        by: "me".to_owned(),
+        reason: String::new(),
+    };
+    for (input, word) in [
+        (Input::Command(Command::Start), "started"),
+        (Input::Command(Command::Stop), "stopped"),
+        (Input::Command(Command::Restart), "restarted"),
+        (hold, "held"),
+        (Input::Release, "released"),
+    ] {
+        let note = play.tell(&input).note;
+        let expected = format!("sandbox a is being deleted and cannot be {word}; ");
+        assert!(note.starts_with(&expected), "{note}");
+    }
+}
