@@ -2,19 +2,14 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use openshell_e2e::engine::Engine;
 use openshell_e2e::host;
 
 use crate::tally::{self, Tally};
-use crate::{build, check, packages, proof, say, sdk, sim, soak, with_engine};
-
-/// Enough for each kind of fault to come several times.
-const SOAK: Duration = Duration::from_secs(90);
-/// Its faults are the same in every run, so that one that fails can be looked into.
-const SOAK_SEED: u64 = 7;
+use crate::{build, check, packages, proof, say, sdk, sim, with_engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -41,8 +36,6 @@ enum Part {
     EndToEnd,
     /// The published Python client
     Sdk,
-    /// Random faults, the same in every run, on an engine of its own
-    Soak,
 }
 
 impl Args {
@@ -89,37 +82,29 @@ fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
     } else {
         build::build(false)?
     };
-    if [Part::Crates, Part::EndToEnd, Part::Sdk]
-        .into_iter()
-        .any(|part| args.wants(part))
-    {
-        on_a_shared_engine(args, tally, &dist)?;
-    }
-    if args.wants(Part::Soak) {
-        tally.add(soak::soak(&dist, SOAK, SOAK_SEED)?);
-    }
-    Ok(())
-}
-
-fn on_a_shared_engine(args: &Args, tally: &mut Tally, dist: &Path) -> Result<()> {
     let engine = with_engine::start()?;
     let only = args.only.as_deref();
     if args.wants(Part::Crates) {
         say::step("unit and integration tests");
-        tally.add(tally::count(&mut tests(&engine, dist, Part::Crates, only))?);
+        tally.add(tally::count(&mut tests(
+            &engine,
+            &dist,
+            Part::Crates,
+            only,
+        ))?);
     }
     if args.wants(Part::EndToEnd) {
         say::step("end-to-end tests");
         tally.add(tally::count(&mut tests(
             &engine,
-            dist,
+            &dist,
             Part::EndToEnd,
             only,
         ))?);
     }
     if args.wants(Part::Sdk) {
         say::step("a client that nobody here wrote");
-        tally.add(sdk::test(&engine, dist)?);
+        tally.add(sdk::test(&engine, &dist)?);
     }
     let directory = engine.socket().parent().map(Path::to_owned);
     engine.stop()?;
