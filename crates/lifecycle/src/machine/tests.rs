@@ -2,6 +2,7 @@
 
 mod commands;
 mod edges;
+mod found;
 mod identity;
 mod kept;
 mod losses;

@@ -178,6 +178,21 @@ async fn l16_a_clock_that_jumps_forward_a_day_ends_nothing_early() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_by_no_more_than_two_seconds_is_not_worth_a_word() {
+    for (by, noted) in [(2, false), (-2, false), (3, true), (-3, true)] {
+        let h = Harness::new().await;
+        let id = h.ready("a", RestartPolicy::Never).await;
+        h.environment.set_clock(by);
+        h.fence.stop(id).await.expect("accepted");
+        h.phase(id, Phase::Stopped).await;
+        let journal = h.journal(id).await;
+        let moves =
+            |e: &openshell_core::journal::JournalEntry| e.message == "what is due moves with it";
+        assert_eq!(journal.iter().any(moves), noted, "{by} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn l18_a_fresh_engine_in_the_place_of_ours_marks_nothing_as_gone_and_removes_no_record() {
     let h = Harness::new().await;
     let ready = h.ready("ready", RestartPolicy::Always).await;

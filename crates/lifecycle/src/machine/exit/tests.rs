@@ -329,3 +329,35 @@ fn two_ends_are_compared_by_time_and_by_whether_the_supervisor_was_told() {
         );
     }
 }
+
+#[test]
+fn a_code_above_128_is_told_with_its_signal() {
+    let message = |code| {
+        let told = end_of(code);
+        classify(Facts {
+            report: Some(&told),
+            engine: None,
+            unwatched: false,
+            supervisor: Supervisor::Alive,
+        })
+        .message
+    };
+    for (code, expected) in [
+        (3, "the main process ended with 3"),
+        (128, "the main process ended with 128"),
+        (129, "the main process ended with 129 (signal 1)"),
+        (192, "the main process ended with 192 (signal 64)"),
+        (193, "the main process ended with 193"),
+    ] {
+        assert_eq!(message(code), expected);
+    }
+}
+
+fn end_of(code: i32) -> MainEnd {
+    MainEnd {
+        code,
+        at: Timestamp::UNIX_EPOCH,
+        error: String::new(),
+        told: false,
+    }
+}

@@ -4,7 +4,7 @@ use openshell_core::{ContainerId, EngineId, Generation, Incarnation, RestartPoli
 
 use super::play::{Luck, Play, instance};
 use crate::driver::{EngineExit, Role, Sighting, WaitOutcome};
-use crate::machine::{Command, Input, Opened};
+use crate::machine::{Command, Input, Opened, Timer};
 use crate::ports::{MainReport, SessionEvent};
 
 const AT: Timestamp = Timestamp::UNIX_EPOCH;
@@ -159,4 +159,25 @@ fn every_refusal_says_what_cannot_be_done() {
         let expected = format!("sandbox a is being deleted and cannot be {word}; ");
         assert!(note.starts_with(&expected), "{note}");
     }
+}
+
+#[test]
+fn every_timer_has_its_word() {
+    let words: Vec<String> = Timer::ALL
+        .iter()
+        .map(|timer| Input::Timer(*timer).describe())
+        .collect();
+    let expected = [
+        "timer retry",
+        "timer look",
+        "timer retire",
+        "timer exit-report",
+        "timer restart",
+        "timer session-grace",
+        "timer exit-confirmation",
+        "timer adoption",
+        "timer outage",
+        "timer deadline",
+    ];
+    assert_eq!(words, expected);
 }
