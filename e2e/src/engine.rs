@@ -279,7 +279,7 @@ fn remove_containers(host: &str) -> Result<()> {
 }
 
 /// An engine that was killed leaves mounts behind, which would keep its directory.
-fn unmount_below(directory: &Path) -> Result<()> {
+pub(crate) fn unmount_below(directory: &Path) -> Result<()> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let prefix = format!("{}/", directory.display());
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));

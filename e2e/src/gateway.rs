@@ -27,6 +27,8 @@ pub struct Settings {
     pub name: String,
     /// Its namespace on the engine.
     pub namespace: String,
+    /// `docker` or `podman`.
+    pub driver: &'static str,
     /// The engine's socket.
     pub engine: PathBuf,
     /// The socket that the gateway is told instead: of what stands between it and the engine.
@@ -57,6 +59,7 @@ impl Settings {
             config_home: directory.join("config"),
             name: name.to_owned(),
             namespace: name.to_owned(),
+            driver: "docker",
             engine: engine.to_owned(),
             relay: None,
             address: free_address()?,
@@ -84,10 +87,11 @@ impl Settings {
         format!(
             "[openshell]\nversion = 2\n\n[openshell.gateway]\nname = {name:?}\nbind_address = \"{address}\"\n\
              health_bind_address = \"{health}\"\nmetrics_bind_address = \"{health}\"\n\
-             compute_driver = \"docker\"\nstate_dir = {state:?}\nlog_format = \"text\"\n\n\
-             [openshell.drivers.docker]\nsocket_path = {engine:?}\ndefault_image = {image:?}\n\
+             compute_driver = {driver:?}\nstate_dir = {state:?}\nlog_format = \"text\"\n\n\
+             [openshell.drivers.{driver}]\nsocket_path = {engine:?}\ndefault_image = {image:?}\n\
              image_pull_policy = {pull_policy:?}\nsandbox_label = {namespace:?}\n\n{more}",
             name = self.name,
+            driver = self.driver,
             address = self.address,
             health = self.health,
             state = self.directory.join("state"),

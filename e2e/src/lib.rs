@@ -9,6 +9,8 @@ pub mod engine;
 pub mod gateway;
 pub mod host;
 pub mod image;
+pub mod podman;
+mod processes;
 pub mod relay;
 pub mod ticks;
 pub mod wait;

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lifecycle", &["core", "policy", "store", "proto"]),
     ("container", &["core", "lifecycle"]),
     ("driver-docker", &["core", "lifecycle", "container"]),
+    ("driver-podman", &["core", "lifecycle", "container"]),
     (
         "api",
         &[
@@ -40,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lifecycle",
             "container",
             "driver-docker",
+            "driver-podman",
             "api",
         ],
     ),

@@ -43,6 +43,10 @@ const NEEDS: &[Need] = &[
         },
     },
     Need {
+        package: "podman",
+        present: || has("podman") && has("conmon"),
+    },
+    Need {
         package: "busybox-static",
         present: || image::busybox().is_ok(),
     },

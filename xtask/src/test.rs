@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use openshell_e2e::engine::Engine;
 use openshell_e2e::host;
+use openshell_e2e::podman::Podman;
 
 use crate::tally::{self, Tally};
 use crate::{build, check, packages, proof, say, sdk, sim, with_engine};
@@ -34,6 +35,8 @@ enum Part {
     Crates,
     /// Release binaries on a private engine
     EndToEnd,
+    /// Those of them that are about an engine, once more on a private Podman
+    Podman,
     /// The published Python client
     Sdk,
 }
@@ -82,12 +85,12 @@ fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
     } else {
         build::build(false)?
     };
-    let engine = with_engine::start()?;
+    let (engine, podman) = (with_engine::start()?, with_engine::start_podman()?);
     let only = args.only.as_deref();
     if args.wants(Part::Crates) {
         say::step("unit and integration tests");
         tally.add(tally::count(&mut tests(
-            &engine,
+            (&engine, &podman),
             &dist,
             Part::Crates,
             only,
@@ -96,9 +99,18 @@ fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
     if args.wants(Part::EndToEnd) {
         say::step("end-to-end tests");
         tally.add(tally::count(&mut tests(
-            &engine,
+            (&engine, &podman),
             &dist,
             Part::EndToEnd,
+            only,
+        ))?);
+    }
+    if args.wants(Part::Podman) {
+        say::step("end-to-end tests on Podman");
+        tally.add(tally::count(&mut tests(
+            (&engine, &podman),
+            &dist,
+            Part::Podman,
             only,
         ))?);
     }
@@ -106,15 +118,26 @@ fn on_an_engine(args: &Args, tally: &mut Tally) -> Result<()> {
         say::step("a client that nobody here wrote");
         tally.add(sdk::test(&engine, &dist)?);
     }
-    let directory = engine.socket().parent().map(Path::to_owned);
+    let directories = [engine.socket(), podman.socket()];
+    podman.stop()?;
     engine.stop()?;
-    if let Some(left) = directory.filter(|directory| directory.exists()) {
-        bail!("{} is left behind", left.display());
+    for left in directories.iter().filter_map(|socket| socket.parent()) {
+        if left.exists() {
+            bail!("{} is left behind", left.display());
+        }
     }
     Ok(())
 }
 
-fn tests(engine: &Engine, dist: &Path, part: Part, only: Option<&str>) -> Command {
+/// What is run on Podman, too: by module.
+const ON_PODMAN: &[&str] = &["main_job", "life", "exec", "terminal", "s1", "s2"];
+
+fn tests(
+    (engine, podman): (&Engine, &Podman),
+    dist: &Path,
+    part: Part,
+    only: Option<&str>,
+) -> Command {
     let mut cargo = build::cargo();
     let nextest = host::find_program("cargo-nextest").is_some();
     if nextest {
@@ -129,19 +152,42 @@ fn tests(engine: &Engine, dist: &Path, part: Part, only: Option<&str>) -> Comman
         cargo.args(["test", "--no-fail-fast"]);
     }
     cargo.arg("--locked");
-    if part == Part::EndToEnd {
+    if part != Part::Crates {
         cargo.args(["-p", "openshell-e2e"]);
     } else {
         cargo.args(["--workspace", "--exclude", "openshell-e2e"]);
     }
-    cargo.args(only);
+    if part == Part::Podman {
+        choose_for_podman(&mut cargo, nextest, only);
+    } else {
+        cargo.args(only);
+    }
     if !nextest {
         // Tests that measure time, or share an engine, do not run side by side without nextest's groups.
-        cargo.args(["--", "--test-threads=1"]);
+        if part != Part::Podman {
+            cargo.arg("--");
+        }
+        cargo.arg("--test-threads=1");
     }
     cargo
         .env("OPENSHELL_RUNTIME_DIR", dist.join("libexec/openshell"))
         .env("OPENSHELL_E2E_DIST", dist);
-    with_engine::point(&mut cargo, engine);
+    with_engine::point(with_engine::point_to_podman(&mut cargo, podman), engine);
     cargo
+}
+
+fn choose_for_podman(cargo: &mut Command, nextest: bool, only: Option<&str>) {
+    cargo.env("OPENSHELL_E2E_ENGINE", "podman");
+    if nextest {
+        let modules = ON_PODMAN.join("|");
+        let only = only.map_or(String::new(), |only| format!(" & test({only})"));
+        cargo.args(["-E", &format!("test(/^({modules})::/){only}")]);
+    } else {
+        // Names of tests begin with the module's.
+        cargo.arg("--");
+        match only {
+            Some(only) => cargo.arg(only),
+            None => cargo.args(ON_PODMAN.iter().map(|module| format!("{module}::"))),
+        };
+    }
 }

@@ -3,16 +3,14 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use openshell_core::bootstrap::{RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
+use openshell_core::bootstrap::{RESERVED, RUNTIME_BINARY, SUPERVISOR_UID, WORKSPACE};
 use openshell_lifecycle::driver::{ByteStream, DriverError, DriverErrorKind};
 use serde::Serialize;
 
 use crate::archive::{ROOT, Writer};
 use crate::binary::Binary;
 use crate::identity::UserIds;
-
-/// Where the workload's archive is unpacked. Its members lie on the link volume and the workspace volume.
-pub const WORKLOAD_DIRECTORY: &str = "/";
+use crate::plan::RESOLVER;
 
 /// The supervisor's own user.
 pub const SUPERVISOR: UserIds = UserIds {
@@ -20,28 +18,54 @@ pub const SUPERVISOR: UserIds = UserIds {
     gid: SUPERVISOR_UID,
 };
 
-/// What a workload lacks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Delivery {
-    /// The workspace is to belong to this user.
-    pub workspace_of: Option<UserIds>,
+/// What a workload lacks, delivered as one archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// What a new container stands on.
+    Ground {
+        /// To whom the workspace is to belong.
+        owner: UserIds,
+        /// Whether its file system is to say whom to ask for names.
+        resolver: bool,
+    },
     /// The sandbox runtime.
-    pub runtime: bool,
+    Runtime,
 }
 
-/// What the workload lacks, as an archive. The directory of the link socket is the supervisor's, and comes with its
-/// image.
-pub fn workload(runtime: &Binary, delivery: Delivery) -> Result<ByteStream, DriverError> {
+impl Delivery {
+    /// Where its archive is unpacked: the runtime on the link volume itself, because an engine that does not mount
+    /// the volumes of a container that does not run would put it beside.
+    pub const fn directory(self) -> &'static str {
+        match self {
+            Self::Ground { .. } => "/",
+            Self::Runtime => RESERVED,
+        }
+    }
+
+    /// The archive. The directory of the link socket is the supervisor's, and comes with its image.
+    pub fn archive(self, runtime: &Binary) -> Result<ByteStream, DriverError> {
+        match self {
+            Self::Ground { owner, resolver } => ground(owner, resolver),
+            Self::Runtime => whole_runtime(runtime),
+        }
+    }
+}
+
+fn ground(owner: UserIds, resolver: bool) -> Result<ByteStream, DriverError> {
+    let mut archive = Writer::default();
+    archive.directory(relative(WORKSPACE), 0o755, owner)?;
+    if resolver {
+        let text = format!("nameserver {RESOLVER}\n");
+        archive.file("etc/resolv.conf", 0o644, ROOT, text.as_bytes())?;
+    }
+    Ok(Box::pin(stream::iter([Ok(archive.finish())])))
+}
+
+fn whole_runtime(runtime: &Binary) -> Result<ByteStream, DriverError> {
     let mut head = Writer::default();
-    if let Some(user) = delivery.workspace_of {
-        head.directory(relative(WORKSPACE), 0o755, user)?;
-    }
-    if !delivery.runtime {
-        return Ok(Box::pin(stream::iter([Ok(head.finish())])));
-    }
-    head.directory(parent(RUNTIME_BINARY), 0o755, ROOT)?
+    head.directory(parent(inside(RUNTIME_BINARY)), 0o755, ROOT)?
         .header_at(
-            relative(RUNTIME_BINARY),
+            inside(RUNTIME_BINARY),
             tar::EntryType::Regular,
             0o755,
             ROOT,
@@ -65,6 +89,11 @@ pub fn bootstrap(value: &impl Serialize) -> Result<Bytes, DriverError> {
             format!("a bootstrap cannot be written as JSON: {e}"),
         )
     })
+}
+
+/// A path of the reserved tree as a member of an archive that is unpacked there.
+fn inside(path: &str) -> &str {
+    relative(path.strip_prefix(RESERVED).unwrap_or(path))
 }
 
 /// A path as a member of an archive that is unpacked at `/`.

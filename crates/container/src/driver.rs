@@ -144,10 +144,10 @@ impl<E: Engine> ComputeDriver for ContainerDriver<E> {
             .engine
             .facts()
             .await
-            .map_err(|e| e.doing(format!("asking {} who it is", E::NAME)))?;
+            .map_err(|e| e.doing(format!("asking {} who it is", self.engine.name())))?;
         Ok(EngineInfo {
             id: facts.id,
-            driver: E::NAME,
+            driver: self.engine.name(),
             version: facts.version,
             api_version: facts.api_version,
             limits_supported: facts.limits_supported,

@@ -87,6 +87,8 @@ pub struct EngineFacts {
     pub os: String,
     /// In the words of images: `amd64`, `arm64`.
     pub architecture: String,
+    /// CPUs of its machine; 0 if it does not say.
+    pub cpus: u64,
     /// Enforces CPU and memory limits.
     pub limits_supported: bool,
     /// The engine's clock when it answered.
@@ -206,20 +208,23 @@ pub type PullStream = Pin<Box<dyn Stream<Item = Result<PullMessage, EngineError>
 
 /// A container engine. Every call is one request with its own time-out, and none retries.
 pub trait Engine: Send + Sync + 'static {
-    /// `docker` or `podman`.
-    const NAME: &'static str;
-    /// Whether a new volume gets what the image has at its mount point, and the owner of that, when a container is
-    /// made, rather than when it is first started.
-    const FILLS_VOLUMES: bool;
     /// Holds a container's standard input open, and its standard output to be read.
     type Input: Send + 'static;
+
+    /// `docker` or `podman`.
+    fn name(&self) -> &'static str;
+    /// Whether a new volume gets what the image has at its mount point, and the owner of that, when a container is
+    /// made, rather than when it is first started or attached to.
+    fn fills_volumes(&self) -> bool;
+    /// Whether a container without a network is told of the name servers that its plan names.
+    fn tells_resolver(&self) -> bool;
 
     /// Who the engine is.
     fn facts(&self) -> impl Future<Output = Result<EngineFacts, EngineError>> + Send;
     /// Whether it answers; the cheapest question there is.
     fn ping(&self) -> impl Future<Output = Result<(), EngineError>> + Send;
 
-    /// Makes a container. Volumes that its mounts name and that do not exist are made with it.
+    /// Makes a container. The volumes that its mounts name are there already.
     fn create_container(
         &self,
         plan: &ContainerPlan,

@@ -107,7 +107,7 @@ impl<E: Engine> ContainerDriver<E> {
         let way_out = if self.config.image_pull_policy == ImagePullPolicy::Never {
             format!(
                 "and image_pull_policy is \"never\"; run `{} pull {image}`, or change the policy",
-                E::NAME
+                self.engine.name()
             )
         } else {
             "start the sandbox again to pull it".to_owned()
@@ -176,7 +176,7 @@ impl<E: Engine> ContainerDriver<E> {
     ) -> Result<Content, DriverError> {
         let named = match image_user(&facts.user) {
             // Who owns a new workspace is settled by us where the engine does not do it.
-            ImageUser::Known(user) if !E::FILLS_VOLUMES => {
+            ImageUser::Known(user) if !self.engine.fills_volumes() => {
                 return Ok(Content {
                     user,
                     workspace: Workspace::FromImage,
@@ -201,8 +201,8 @@ impl<E: Engine> ContainerDriver<E> {
         let removed = self.engine.remove_container(&probe).await;
         let user = user?;
         let workspace = match workspace.map_err(|e| e.doing(doing()))? {
-            Some(_) => Workspace::FromImage,
-            None => Workspace::Empty,
+            None if self.engine.fills_volumes() => Workspace::Empty,
+            _ => Workspace::FromImage,
         };
         let resolver = match resolver.map_err(|e| e.doing(doing()))? {
             Some(file) if file.size > 0 => Resolver::Foreign,

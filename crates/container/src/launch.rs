@@ -86,11 +86,7 @@ impl<E: Engine> ContainerDriver<E> {
         runtime: bool,
     ) -> Result<Incarnation, DriverError> {
         if runtime {
-            let runtime = Delivery {
-                runtime: true,
-                ..Delivery::default()
-            };
-            self.deliver(id, runtime).await?;
+            self.deliver(id, Delivery::Runtime).await?;
         }
         // Held to the end: what an engine has not yet passed on may be lost with its connection.
         let mut inputs = Vec::with_capacity(STARTS);
@@ -176,7 +172,9 @@ fn begun(facts: &ContainerFacts, what: &str) -> Result<Incarnation, DriverError>
 
 /// A refused start: the image's fault where the engine says that the runtime cannot be executed in it.
 fn starting(error: EngineError, id: &ContainerId, what: &str) -> DriverError {
-    if error.kind == EngineErrorKind::NotFound && error.message.contains("No such container") {
+    if error.kind == EngineErrorKind::NotFound
+        && error.message.to_lowercase().contains("no such container")
+    {
         return missing(id);
     }
     let unusable = ["exec format error", "executable file not found"]

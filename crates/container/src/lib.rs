@@ -3,6 +3,7 @@
 //! A thin adapter implements the small [`Engine`] trait; [`ContainerDriver`] turns it into the compute driver of
 //! the lifecycle, once for all engines.
 
+pub mod api;
 pub mod archive;
 pub mod auth;
 pub mod binary;

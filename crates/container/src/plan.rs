@@ -117,6 +117,9 @@ pub enum Workspace {
     FromImage,
 }
 
+/// Where the runtime answers programs that are told whom to ask for names.
+pub const RESOLVER: &str = "127.0.0.53";
+
 /// Whom programs ask for names unless we say more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resolver {
@@ -158,7 +161,7 @@ pub fn workload(
         network: Network::None,
         name_servers: match image.resolver {
             Resolver::Default => Vec::new(),
-            Resolver::Foreign => vec!["127.0.0.53".to_owned()],
+            Resolver::Foreign => vec![RESOLVER.to_owned()],
         },
         sysctls: BTreeMap::from([(
             "net.ipv4.ip_unprivileged_port_start".to_owned(),

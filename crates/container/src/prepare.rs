@@ -18,7 +18,7 @@ use crate::identity::UserIds;
 use crate::images::{Present, unique};
 use crate::inputs::Pending;
 use crate::labels::{Claim, Identity, Part};
-use crate::plan::{self, ContainerPlan, WorkloadImage, Workspace};
+use crate::plan::{self, ContainerPlan, Resolver, WorkloadImage, Workspace};
 use crate::saved_image::SavedImage;
 use crate::workspace_image::workspace_image;
 
@@ -66,7 +66,10 @@ impl<E: Engine> ContainerDriver<E> {
         let (facts, made) = join(self.engine.facts(), self.make(run, &new_volumes)).await;
         let outcome = match (facts, made) {
             (Ok(facts), Ok((workload, supervisor))) => {
-                self.check_architecture(&facts).map(|()| Prepared {
+                let fits = self
+                    .check_architecture(&facts)
+                    .and_then(|()| check_cpus(run, &facts));
+                fits.map(|()| Prepared {
                     workload,
                     supervisor,
                     engine: facts.id,
@@ -230,7 +233,7 @@ impl<E: Engine> ContainerDriver<E> {
                 DriverErrorKind::NameTaken,
                 format!(
                     "the volume name {name} is taken by a volume that is not ours; it was left alone; remove it (`{} volume rm {name}`) or give the sandbox another name",
-                    E::NAME
+                    self.engine.name()
                 ),
             ));
         }
@@ -266,11 +269,11 @@ impl<E: Engine> ContainerDriver<E> {
         if image.workspace == Workspace::FromImage {
             // It has the image's files, and the image's owner. Done before the container is recorded, so that one
             // that is recorded never lacks it.
-            let owner = Delivery {
-                workspace_of: Some(image.user),
-                runtime: false,
+            let ground = Delivery::Ground {
+                owner: image.user,
+                resolver: image.resolver == Resolver::Foreign && !self.engine.tells_resolver(),
             };
-            self.deliver(&id, owner).await?;
+            self.deliver(&id, ground).await?;
         }
         Ok(id)
     }
@@ -303,9 +306,9 @@ impl<E: Engine> ContainerDriver<E> {
         id: &ContainerId,
         delivery: Delivery,
     ) -> Result<(), DriverError> {
-        let archive = delivery::workload(&self.runtime, delivery)?;
+        let archive = delivery.archive(&self.runtime)?;
         self.engine
-            .put_archive(id, delivery::WORKLOAD_DIRECTORY, archive)
+            .put_archive(id, delivery.directory(), archive)
             .await
             .map_err(|e| {
                 if e.kind == EngineErrorKind::NotFound {
@@ -313,7 +316,7 @@ impl<E: Engine> ContainerDriver<E> {
                 }
                 e.doing("delivering the sandbox's files")
             })?;
-        if delivery.runtime {
+        if delivery == Delivery::Runtime {
             self.delivered.insert(id);
         }
         Ok(())
@@ -327,7 +330,7 @@ impl<E: Engine> ContainerDriver<E> {
         new_link: bool,
     ) -> Result<bool, DriverError> {
         match ground {
-            Ground::New(_) if new_link && E::FILLS_VOLUMES => {
+            Ground::New(_) if new_link && self.engine.fills_volumes() => {
                 self.delivered.insert(id);
                 Ok(false)
             }
@@ -409,7 +412,7 @@ impl<E: Engine> ContainerDriver<E> {
                 self.load_image(image).await?;
                 self.create(plan, what).await
             }
-            Err(e) => Err(creating(e, plan, what, E::NAME)),
+            Err(e) => Err(creating(e, plan, what, self.engine.name())),
             Ok(id) => Ok(id),
         }
     }
@@ -418,8 +421,24 @@ impl<E: Engine> ContainerDriver<E> {
         self.engine
             .create_container(plan)
             .await
-            .map_err(|e| creating(e, plan, what, E::NAME))
+            .map_err(|e| creating(e, plan, what, self.engine.name()))
     }
+}
+
+/// Docker refuses more CPUs than there are, and Podman does not.
+fn check_cpus(run: &RunRequest, facts: &EngineFacts) -> Result<(), DriverError> {
+    let asked = run.spec.resources.cpu.map_or(0, |cpu| cpu.0);
+    let there_are = facts.cpus.saturating_mul(1000);
+    if there_are == 0 || asked <= there_are {
+        return Ok(());
+    }
+    Err(DriverError::new(
+        DriverErrorKind::Invalid,
+        format!(
+            "the sandbox asks for {asked} thousandths of a CPU, and the engine's machine has {} CPUs; ask for less",
+            facts.cpus
+        ),
+    ))
 }
 
 /// Leftovers of ours are cleared before anything is made, so who holds the name now is somebody else.

@@ -106,7 +106,7 @@ async fn next<E: Engine>(engine: &E, events: &mut EventStream) -> Result<RawEven
             Ok(None) => {
                 return Err(EngineError::new(
                     EngineErrorKind::Unreachable,
-                    format!("{} ended its event stream", E::NAME),
+                    format!("{} ended its event stream", engine.name()),
                 ));
             }
             Err(_) => engine.ping().await?,

@@ -1,6 +1,7 @@
 //! `openshell-core`: words everyone shares: ids, names, phases, records, specs and quantities. No I/O, no async.
 
 pub mod bootstrap;
+pub mod engine;
 pub mod id;
 pub mod journal;
 pub mod life;

@@ -100,7 +100,7 @@ pub(crate) struct Options {
     /// auto, text or json.
     #[arg(long, global = true, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// docker; by default what is found.
+    /// docker or podman; by default what is found.
     #[arg(long, global = true, value_name = "ENGINE")]
     compute_driver: Option<String>,
     /// The store, certificates and keys [default: $XDG_STATE_HOME/openshell/gateway].

@@ -8,16 +8,17 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use openshell_api::auth::AuthConfig;
 use openshell_api::session::{self, SessionConfig, SessionHub};
 use openshell_api::{Api, ApiConfig, router};
+use openshell_container::api::ApiDriver;
 use openshell_container::{ContainerConfig, ImagePullPolicy, Network};
 use openshell_core::ImageRef;
 use openshell_core::token::Signer;
-use openshell_driver_docker::{DockerConfig, DockerDriver, connect};
 use openshell_lifecycle::Fence;
 use openshell_lifecycle::config::{FenceConfig, RestoreMode, ShutdownMode};
 use openshell_lifecycle::ports::SystemEnvironment;
 use openshell_store::Store;
 
-use crate::config::{Config, Docker, Lifecycle, OnShutdown, PullPolicy, Restore};
+use crate::choice;
+use crate::config::{Config, Driver, Lifecycle, OnShutdown, PullPolicy, Restore};
 use crate::error::GatewayError;
 use crate::issuer::Issuer;
 use crate::pki::Identity;
@@ -34,7 +35,7 @@ pub(crate) struct Ground {
 
 /// What runs.
 pub(crate) struct Gateway {
-    pub(crate) fence: Fence<DockerDriver>,
+    pub(crate) fence: Fence<ApiDriver>,
     pub(crate) hub: SessionHub,
     pub(crate) router: Router,
     pub(crate) metrics: PrometheusHandle,
@@ -48,24 +49,22 @@ pub(crate) fn compose(
     ground: Ground,
     endpoint: &str,
 ) -> Result<Gateway, GatewayError> {
-    let docker = &config.drivers.docker;
+    let choice = choice::choose(config)?;
+    choice.tell();
+    let of_driver = config.drivers.of(choice.kind);
     let public_key = ground.signer.public_key().to_vec();
     let issuer = Arc::new(Issuer {
         signer: ground.signer,
         gateway: config.gateway.name.clone(),
-        endpoint: docker
+        endpoint: of_driver
             .grpc_endpoint
             .clone()
             .unwrap_or_else(|| endpoint.to_owned()),
         ca_pem: ground.identity.map(|own| own.ca_pem).unwrap_or_default(),
         stop_grace_millis: config.lifecycle.stop_grace_secs.saturating_mul(1000),
     });
-    let engine = DockerConfig {
-        socket_path: docker.socket_path.clone(),
-    };
-    tell_driver(config, &engine)?;
-    let driver = connect(&engine, containers(docker, &ground.runtimes))?;
-    let bounds = fence_config(&config.lifecycle, docker);
+    let driver = choice.connect(containers(of_driver, &ground.runtimes))?;
+    let bounds = fence_config(&config.lifecycle, of_driver);
     let shutdown_limit = bounds.shutdown_limit();
     let fence = Fence::new(
         bounds,
@@ -91,7 +90,7 @@ pub(crate) fn compose(
                 allow_unauthenticated_users: config.gateway.disable_tls
                     || config.gateway.auth.allow_unauthenticated_users,
             },
-            default_image: Some(ImageRef(docker.default_image.clone())),
+            default_image: Some(ImageRef(of_driver.default_image.clone())),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
     );
@@ -102,20 +101,6 @@ pub(crate) fn compose(
         metrics: recorder(),
         shutdown_limit,
     })
-}
-
-/// Says which engine is used, and why.
-fn tell_driver(config: &Config, docker: &DockerConfig) -> Result<(), GatewayError> {
-    let socket = docker.socket()?;
-    let why = match (config.gateway.compute_driver, socket.exists()) {
-        (Some(_), _) => "compute_driver says so",
-        (None, true) => "compute_driver is not set, and its socket was found",
-        (None, false) => {
-            "compute_driver is not set, and nothing was found; start Docker, or say where its socket is"
-        }
-    };
-    tracing::info!(driver = "docker", socket = %socket.display(), why, "compute driver chosen");
-    Ok(())
 }
 
 /// Takes what the process counts; once.
@@ -129,27 +114,27 @@ fn recorder() -> PrometheusHandle {
     handle
 }
 
-fn containers(docker: &Docker, runtimes: &Runtimes) -> ContainerConfig {
+fn containers(driver: &Driver, runtimes: &Runtimes) -> ContainerConfig {
     let mut containers = ContainerConfig::new(
-        docker.sandbox_label.clone(),
+        driver.sandbox_label.clone(),
         runtimes.sandbox.clone(),
         runtimes.supervisor.clone(),
     );
-    containers.default_image = ImageRef(docker.default_image.clone());
-    containers.image_pull_policy = match docker.image_pull_policy {
+    containers.default_image = ImageRef(driver.default_image.clone());
+    containers.image_pull_policy = match driver.image_pull_policy {
         PullPolicy::Always => ImagePullPolicy::Always,
         PullPolicy::IfNotPresent => ImagePullPolicy::IfNotPresent,
         PullPolicy::Never => ImagePullPolicy::Never,
     };
-    containers.pids_limit = docker.sandbox_pids_limit;
-    containers.supervisor_network = match docker.supervisor_network.as_str() {
+    containers.pids_limit = driver.sandbox_pids_limit;
+    containers.supervisor_network = match driver.supervisor_network.as_str() {
         "host" => Network::Host,
         other => Network::Named(other.to_owned()),
     };
     containers
 }
 
-fn fence_config(lifecycle: &Lifecycle, docker: &Docker) -> FenceConfig {
+fn fence_config(lifecycle: &Lifecycle, driver: &Driver) -> FenceConfig {
     let seconds = Duration::from_secs;
     FenceConfig {
         restore: match lifecycle.restore {
@@ -166,7 +151,7 @@ fn fence_config(lifecycle: &Lifecycle, docker: &Docker) -> FenceConfig {
         engine_outage_limit: seconds(lifecycle.engine_outage_limit_secs),
         provisioning: seconds(lifecycle.provisioning_timeout_secs),
         containment: seconds(lifecycle.containment_limit_secs),
-        engine_call: seconds(docker.stop_timeout_secs),
+        engine_call: seconds(driver.stop_timeout_secs),
         restore_concurrency: usize::try_from(lifecycle.restore_concurrency).unwrap_or(16),
         shutdown_grace: seconds(lifecycle.shutdown_grace_secs),
         ..FenceConfig::default()

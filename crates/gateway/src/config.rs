@@ -12,7 +12,8 @@ mod validate;
 
 pub(crate) use load::{Flags, Loaded, load};
 pub(crate) use model::{
-    Config, Docker, Lifecycle, LogFormat, LogLevel, OnShutdown, PullPolicy, Restore,
+    Config, Driver, DriverKind, Drivers, Lifecycle, LogFormat, LogLevel, OnShutdown, PullPolicy,
+    Restore,
 };
 pub(crate) use show::{as_json, as_toml};
 

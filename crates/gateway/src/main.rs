@@ -1,5 +1,6 @@
 //! `openshell-gateway`: the gateway: configuration, composition, signals.
 
+mod choice;
 mod cli;
 mod compose;
 mod config;

@@ -332,7 +332,9 @@ impl World {
 }
 
 fn place(name: &str) -> (TempDir, Settings) {
-    place_on(name, &engine_socket())
+    let (directory, mut settings) = place_on(name, &engine_socket());
+    settings.driver = driver();
+    (directory, settings)
 }
 
 fn place_on(name: &str, engine: &Path) -> (TempDir, Settings) {
@@ -350,9 +352,22 @@ pub(crate) fn dist() -> PathBuf {
     )
 }
 
+/// Which engine the tests run on: the runner says `podman` for the second round.
+pub(crate) fn driver() -> &'static str {
+    match std::env::var("OPENSHELL_E2E_ENGINE").as_deref() {
+        Ok("podman") => "podman",
+        Ok("docker") | Err(_) => "docker",
+        Ok(other) => panic!("OPENSHELL_E2E_ENGINE is {other:?}: docker or podman"),
+    }
+}
+
 /// The private engine's.
 pub(crate) fn engine_socket() -> PathBuf {
-    let host = std::env::var("OPENSHELL_TEST_DOCKER_HOST").expect(
+    let variable = match driver() {
+        "podman" => "OPENSHELL_TEST_PODMAN_HOST",
+        _ => "OPENSHELL_TEST_DOCKER_HOST",
+    };
+    let host = std::env::var(variable).expect(
         "these tests need a private engine: use `cargo xtask test` or `cargo xtask with-engine`",
     );
     host.strip_prefix("unix://").expect("a unix socket").into()

@@ -55,6 +55,7 @@ impl Place {
             config_home: self.config_home.clone(),
             name: NAME.to_owned(),
             namespace: NAMESPACE.to_owned(),
+            driver: "docker",
             engine: self.engine_socket.clone(),
             relay: None,
             address: ([127, 0, 0, 1], 17670).into(),

@@ -28,12 +28,12 @@ pub(crate) async fn collect(mut stream: ByteStream) -> Vec<u8> {
 async fn the_runtime_belongs_to_root_and_the_workspace_to_the_user() {
     let (_file, binary) = binary();
     let user = UserIds { uid: 5, gid: 6 };
-    for (workspace, runtime) in [(true, true), (false, true), (true, false)] {
-        let delivery = Delivery {
-            workspace_of: workspace.then_some(user),
-            runtime,
-        };
-        let archive = collect(workload(&binary, delivery).unwrap()).await;
+    let ground = |resolver| Delivery::Ground {
+        owner: user,
+        resolver,
+    };
+    for delivery in [ground(false), ground(true), Delivery::Runtime] {
+        let archive = collect(delivery.archive(&binary).unwrap()).await;
         let mut archive = tar::Archive::new(archive.as_slice());
         let members: Vec<_> = archive
             .entries()
@@ -55,18 +55,27 @@ async fn the_runtime_belongs_to_root_and_the_workspace_to_the_user() {
             })
             .collect();
         let member = |path: &str, uid, mode, len, marked| (path.to_owned(), uid, mode, len, marked);
-        let mut expected = vec![
-            member("sandbox", 5, 0o755, 0, false),
-            member(".openshell/bin", 0, 0o755, 0, false),
-            member(".openshell/bin/openshell-sandbox", 0, 0o755, 700_001, true),
-        ];
-        expected.retain(|(path, ..)| {
-            if path == "sandbox" {
-                workspace
-            } else {
-                runtime
-            }
-        });
+        let workspace = member("sandbox", 5, 0o755, 0, false);
+        let expected = match delivery {
+            Delivery::Ground {
+                resolver: false, ..
+            } => vec![workspace],
+            Delivery::Ground { resolver: true, .. } => vec![
+                workspace,
+                member(
+                    "etc/resolv.conf",
+                    0,
+                    0o644,
+                    "nameserver 127.0.0.53\n".len(),
+                    false,
+                ),
+            ],
+            // Below the directory that it is unpacked in.
+            Delivery::Runtime => vec![
+                member("bin", 0, 0o755, 0, false),
+                member("bin/openshell-sandbox", 0, 0o755, 700_001, true),
+            ],
+        };
         assert_eq!(members, expected);
     }
 }

@@ -145,18 +145,17 @@ impl Default for Lifecycle {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Drivers {
-    pub(crate) docker: Docker,
-    /// Read and checked; the driver itself is not built yet.
-    pub(crate) podman: Podman,
+    pub(crate) docker: Driver,
+    pub(crate) podman: Driver,
 }
 
 /// The image of a sandbox that names none.
 const DEFAULT_IMAGE: &str = "docker.io/library/debian:12-slim";
 
-/// `[openshell.drivers.docker]`
+/// `[openshell.drivers.docker]` and `[openshell.drivers.podman]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Docker {
+pub(crate) struct Driver {
     #[serde(with = "unset")]
     pub(crate) socket_path: Option<PathBuf>,
     pub(crate) default_image: String,
@@ -170,38 +169,17 @@ pub(crate) struct Docker {
     pub(crate) stop_timeout_secs: u64,
 }
 
-impl Default for Docker {
-    fn default() -> Self {
-        Self {
-            socket_path: None,
-            default_image: DEFAULT_IMAGE.to_owned(),
-            image_pull_policy: PullPolicy::default(),
-            sandbox_label: "openshell".to_owned(),
-            sandbox_pids_limit: 2048,
-            supervisor_network: "host".to_owned(),
-            grpc_endpoint: None,
-            stop_timeout_secs: 60,
+impl Drivers {
+    /// What is configured for an engine.
+    pub(crate) const fn of(&self, kind: DriverKind) -> &Driver {
+        match kind {
+            DriverKind::Docker => &self.docker,
+            DriverKind::Podman => &self.podman,
         }
     }
 }
 
-/// `[openshell.drivers.podman]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Podman {
-    #[serde(with = "unset")]
-    pub(crate) socket_path: Option<PathBuf>,
-    pub(crate) default_image: String,
-    pub(crate) image_pull_policy: PullPolicy,
-    pub(crate) sandbox_label: String,
-    pub(crate) sandbox_pids_limit: u32,
-    pub(crate) supervisor_network: String,
-    #[serde(with = "unset")]
-    pub(crate) grpc_endpoint: Option<String>,
-    pub(crate) stop_timeout_secs: u64,
-}
-
-impl Default for Podman {
+impl Default for Driver {
     fn default() -> Self {
         Self {
             socket_path: None,

@@ -171,12 +171,13 @@ fn plaintext_needs_a_loopback_address() {
 
 #[test]
 fn all_that_is_wrong_is_said_at_once() {
-    let file = "[openshell]\nversion = 2\n[openshell.gateway]\nname = \"\"\ncompute_driver = \"podman\"\n\
-                tls = { cert_path = \"/a\" }\n[openshell.lifecycle]\nshutdown_grace_secs = 0\n";
+    let file = "[openshell]\nversion = 2\n[openshell.gateway]\nname = \"\"\n\
+                tls = { cert_path = \"/a\" }\n[openshell.lifecycle]\nshutdown_grace_secs = 0\n\
+                [openshell.drivers.podman]\nsandbox_label = \"A\"\n";
     let error = message(with_file(file));
     for part in [
         "name",
-        "not built yet",
+        "drivers.podman.sandbox_label",
         "belong together",
         "shutdown_grace_secs",
     ] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openshell_core::WorkspaceName;
 
 use super::ConfigError;
-use super::model::{Config, Docker, DriverKind, Lifecycle};
+use super::model::{Config, Driver, DriverKind, Lifecycle};
 
 /// Nobody wants to wait for longer than this; a larger number is a slip of the unit.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -15,7 +15,9 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     let mut wrong = Vec::new();
     gateway(config, &mut wrong);
     lifecycle(&config.lifecycle, &mut wrong);
-    docker(&config.drivers.docker, &mut wrong);
+    for kind in [DriverKind::Docker, DriverKind::Podman] {
+        driver(kind, config.drivers.of(kind), &mut wrong);
+    }
     if wrong.is_empty() {
         Ok(())
     } else {
@@ -71,12 +73,6 @@ fn gateway(config: &Config, wrong: &mut Vec<String>) {
             "`openshell.gateway.server_sans`: {bad:?} is neither an IP address nor a host name"
         ));
     }
-    if gateway.compute_driver == Some(DriverKind::Podman) {
-        wrong.push(
-            "`openshell.gateway.compute_driver`: the podman driver is not built yet; use docker"
-                .to_owned(),
-        );
-    }
 }
 
 fn lifecycle(lifecycle: &Lifecycle, wrong: &mut Vec<String>) {
@@ -121,46 +117,44 @@ fn lifecycle(lifecycle: &Lifecycle, wrong: &mut Vec<String>) {
     }
 }
 
-fn docker(docker: &Docker, wrong: &mut Vec<String>) {
-    let label = &docker.sandbox_label;
+fn driver(kind: DriverKind, driver: &Driver, wrong: &mut Vec<String>) {
+    let label = &driver.sandbox_label;
     if label.contains("--") || WorkspaceName::new(label.clone()).is_err() {
         wrong.push(format!(
-            "`openshell.drivers.docker.sandbox_label`: {label:?} is not a label; use a-z, 0-9 and single \
+            "`openshell.drivers.{kind}.sandbox_label`: {label:?} is not a label; use a-z, 0-9 and single \
              dashes, not at either end"
         ));
     }
-    if docker.default_image.trim().is_empty() {
-        wrong.push(
-            "`openshell.drivers.docker.default_image`: must name an image, such as \
+    if driver.default_image.trim().is_empty() {
+        wrong.push(format!(
+            "`openshell.drivers.{kind}.default_image`: must name an image, such as \
              docker.io/library/debian:12-slim"
-                .to_owned(),
-        );
+        ));
     }
-    if docker.sandbox_pids_limit < 16 {
+    if driver.sandbox_pids_limit < 16 {
         wrong.push(format!(
-            "`openshell.drivers.docker.sandbox_pids_limit`: {} is too small to run anything; use 16 \
+            "`openshell.drivers.{kind}.sandbox_pids_limit`: {} is too small to run anything; use 16 \
              or more",
-            docker.sandbox_pids_limit
+            driver.sandbox_pids_limit
         ));
     }
-    if docker.supervisor_network.is_empty() {
-        wrong.push(
-            "`openshell.drivers.docker.supervisor_network`: must name a network of the engine, such \
-             as host"
-                .to_owned(),
-        );
-    }
-    if docker.stop_timeout_secs == 0 || docker.stop_timeout_secs > 3600 {
+    if driver.supervisor_network.is_empty() {
         wrong.push(format!(
-            "`openshell.drivers.docker.stop_timeout_secs`: {} is out of range; use 1 to 3600",
-            docker.stop_timeout_secs
+            "`openshell.drivers.{kind}.supervisor_network`: must name a network of the engine, such \
+             as host"
         ));
     }
-    if let Some(endpoint) = &docker.grpc_endpoint
+    if driver.stop_timeout_secs == 0 || driver.stop_timeout_secs > 3600 {
+        wrong.push(format!(
+            "`openshell.drivers.{kind}.stop_timeout_secs`: {} is out of range; use 1 to 3600",
+            driver.stop_timeout_secs
+        ));
+    }
+    if let Some(endpoint) = &driver.grpc_endpoint
         && !(endpoint.starts_with("https://") || endpoint.starts_with("http://"))
     {
         wrong.push(format!(
-            "`openshell.drivers.docker.grpc_endpoint`: {endpoint:?} is not an address; write \
+            "`openshell.drivers.{kind}.grpc_endpoint`: {endpoint:?} is not an address; write \
              https://HOST:PORT"
         ));
     }

@@ -105,7 +105,7 @@ impl DoctorArgs {
     /// Checks everything; nothing is changed.
     pub(crate) async fn run(self, global: &GlobalArgs) -> CliResult<Exit> {
         let target = Target::resolve(global);
-        let mut checks = vec![engine::check()];
+        let mut checks = engine::check();
         checks.extend(kernel::check());
         match &target {
             Ok(target) => {
@@ -152,13 +152,17 @@ fn defer_to_gateway(checks: &mut [Check]) {
         return;
     }
     for check in checks.iter_mut() {
-        if check.check == engine::NAME && check.status == Verdict::Failed {
+        if is_engine(&check.check) && check.status == Verdict::Failed {
             check.status = Verdict::Warning;
             check
                 .message
                 .push_str(" (the gateway reaches its engine all the same)");
         }
     }
+}
+
+fn is_engine(check: &str) -> bool {
+    [engine::DOCKER.name, engine::PODMAN.name].contains(&check)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::certs::Validity;
 #[test]
 fn a_missing_engine_is_found_with_its_fix() {
     let dir = tempfile::tempdir().unwrap();
-    let check = engine::at(&dir.path().join("docker.sock"));
+    let check = engine::at(&engine::DOCKER, &dir.path().join("docker.sock"));
     assert_eq!(check.status, Verdict::Failed);
     assert!(check.fix.contains("install"), "{check:?}");
 }
@@ -19,7 +19,7 @@ fn an_engine_that_is_down_is_found_with_its_fix() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("docker.sock");
     drop(UnixListener::bind(&path).unwrap());
-    let check = engine::at(&path);
+    let check = engine::at(&engine::DOCKER, &path);
     assert_eq!(check.status, Verdict::Failed);
     assert!(check.message.contains("down"), "{check:?}");
 }
@@ -34,7 +34,7 @@ fn engine_that_says(answer: &'static str) -> Check {
         let _ = stream.read(&mut request).unwrap();
         stream.write_all(answer.as_bytes()).unwrap();
     });
-    let check = engine::at(&path);
+    let check = engine::at(&engine::DOCKER, &path);
     server.join().unwrap();
     check
 }
@@ -50,6 +50,36 @@ fn an_engine_that_is_new_enough_is_well_and_an_old_one_is_not() {
     assert!(check.fix.contains("upgrade"), "{check:?}");
     let check = engine_that_says("220 smtp\r\n");
     assert!(check.message.contains("no engine"), "{check:?}");
+}
+
+#[test]
+fn the_other_engine_at_a_socket_is_told_by_its_own_word() {
+    let check = engine_that_says(
+        "HTTP/1.0 200 OK\r\n\r\n{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\",\"Components\":[{\"Name\":\"Podman Engine\"}]}",
+    );
+    assert_eq!(check.status, Verdict::Failed, "{check:?}");
+    assert!(check.message.contains("Podman 4.3.1"), "{check:?}");
+    assert!(
+        check.fix.contains("compute_driver = \"podman\""),
+        "{check:?}"
+    );
+}
+
+#[test]
+fn one_engine_is_enough_and_none_is_told_of_both() {
+    let nowhere = std::path::Path::new("/nowhere/engine.sock");
+    let absent = |kind| engine::at(kind, nowhere);
+    let well = || Check::ok(engine::PODMAN.name, "answers");
+    let one = engine::enough((well(), false), (absent(&engine::DOCKER), false));
+    assert_eq!(one, [well()]);
+    // One that somebody named is spoken of, and breaks nothing.
+    let named = engine::enough((well(), false), (absent(&engine::DOCKER), true));
+    assert_eq!(named[1].status, Verdict::Warning);
+    let none = engine::enough(
+        (absent(&engine::PODMAN), false),
+        (absent(&engine::DOCKER), false),
+    );
+    assert!(none.len() == 2 && none.iter().all(|c| c.status == Verdict::Failed));
 }
 
 #[test]
@@ -112,7 +142,7 @@ fn the_kernel_is_judged_by_what_it_offers() {
 #[test]
 fn what_the_gateway_says_of_its_engine_outranks_our_own_view() {
     let mut checks = [
-        Check::failed(engine::NAME, "this user may not use it", "…"),
+        Check::failed(engine::DOCKER.name, "this user may not use it", "…"),
         Check::ok(gateway::ENGINE, "answers"),
     ];
     defer_to_gateway(&mut checks);

@@ -1,14 +1,10 @@
 //! What goes wrong on a real engine that answers: a clear error of the right kind, nothing changed, nothing left.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
-mod support;
-
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bollard::Docker;
+use crate::support::{IMAGE, On, World, permit};
 use bollard::models::{ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
     CreateContainerOptions, RemoveContainerOptions, RemoveImageOptions, RemoveVolumeOptions,
@@ -20,20 +16,9 @@ use openshell_core::quantity::MilliCpu;
 use openshell_core::{ImageRef, SandboxSpec};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{Containers, DriverErrorKind, Role, RunRequest, Sighting};
-use support::{IMAGE, World, docker_config, permit};
 use tokio::sync::mpsc;
 
-/// The engine as somebody else uses it.
-fn stranger() -> Docker {
-    let socket = docker_config().socket().unwrap();
-    let version = bollard::ClientVersion {
-        major_version: 1,
-        minor_version: 41,
-    };
-    Docker::connect_with_unix(&socket.to_string_lossy(), 60, &version).unwrap()
-}
-
-async fn foreign_container(name: &str, labels: HashMap<String, String>) -> String {
+async fn foreign_container(on: On, name: &str, labels: HashMap<String, String>) -> String {
     let options = CreateContainerOptions {
         name: Some(name.to_owned()),
         ..CreateContainerOptions::default()
@@ -43,19 +28,19 @@ async fn foreign_container(name: &str, labels: HashMap<String, String>) -> Strin
         labels: Some(labels),
         ..ContainerCreateBody::default()
     };
-    stranger()
+    on.stranger()
         .create_container(Some(options), body)
         .await
         .unwrap()
         .id
 }
 
-async fn remove_foreign(id: &str) {
+async fn remove_foreign(on: On, id: &str) {
     let options = RemoveContainerOptions {
         force: true,
         ..RemoveContainerOptions::default()
     };
-    stranger()
+    on.stranger()
         .remove_container(id, Some(options))
         .await
         .unwrap();
@@ -94,12 +79,11 @@ async fn prepare_image(
     outcome.map(|()| told)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_taken_container_name_is_an_error_and_the_foreign_container_stays_l14() {
-    let world = World::new().await;
+async fn a_taken_container_name_is_an_error_and_the_foreign_container_stays_l14(on: On) {
+    let world = World::new(on).await;
     let request = world.request("taken", "run");
     let ours = identity(&world, &request);
-    let foreign = foreign_container(&ours.workload_name(), HashMap::new()).await;
+    let foreign = foreign_container(on, &ours.workload_name(), HashMap::new()).await;
     prepare_image(&world, IMAGE).await.unwrap();
     let error = world
         .driver
@@ -132,20 +116,19 @@ async fn a_taken_container_name_is_an_error_and_the_foreign_container_stays_l14(
             .unwrap()
             .is_some()
     );
-    remove_foreign(&foreign).await;
+    remove_foreign(on, &foreign).await;
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_taken_volume_name_is_an_error_and_the_foreign_volume_stays_l14() {
-    let world = World::new().await;
+async fn a_taken_volume_name_is_an_error_and_the_foreign_volume_stays_l14(on: On) {
+    let world = World::new(on).await;
     let request = world.request("taken", "run");
     let name = identity(&world, &request).workspace_volume();
     let volume = VolumeCreateRequest {
         name: Some(name.clone()),
         ..VolumeCreateRequest::default()
     };
-    stranger().create_volume(volume).await.unwrap();
+    on.stranger().create_volume(volume).await.unwrap();
     let error = world
         .driver
         .prepare_run(&permit(&request), &request)
@@ -166,26 +149,25 @@ async fn a_taken_volume_name_is_an_error_and_the_foreign_volume_stays_l14() {
             .unwrap()
             .is_some()
     );
-    stranger()
+    on.stranger()
         .remove_volume(&name, None::<RemoveVolumeOptions>)
         .await
         .unwrap();
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn copied_labels_make_nothing_ours_l14() {
-    let world = World::new().await;
+async fn copied_labels_make_nothing_ours_l14(on: On) {
+    let world = World::new(on).await;
     let request = world.request("original", "run");
     let (prepared, _) = world.run(&request).await;
     let mut labels: HashMap<_, _> = identity(&world, &request)
         .labels(Role::Workload)
         .into_iter()
         .collect();
-    let copy = foreign_container(&format!("copy-{}", request.sandbox), labels.clone()).await;
+    let copy = foreign_container(on, &format!("copy-{}", request.sandbox), labels.clone()).await;
     labels.insert(ROLE.to_owned(), "supervisor".to_owned());
     labels.insert(GENERATION.to_owned(), "1".to_owned());
-    let second = foreign_container(&format!("copy2-{}", request.sandbox), labels).await;
+    let second = foreign_container(on, &format!("copy2-{}", request.sandbox), labels).await;
     assert_eq!(
         world.driver.list_owned().await.unwrap().len(),
         2,
@@ -210,19 +192,18 @@ async fn copied_labels_make_nothing_ours_l14() {
                 .unwrap()
                 .is_some()
         );
-        remove_foreign(id).await;
+        remove_foreign(on, id).await;
     }
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_had_or_run_is_refused_with_the_way_out() {
-    let world = World::new().await;
+async fn an_image_that_cannot_be_had_or_run_is_refused_with_the_way_out(on: On) {
+    let world = World::new(on).await;
     let cases = [
         (
             "openshell-test/absent:1",
             DriverErrorKind::ImagePull,
-            "docker pull",
+            on.name(),
         ),
         (
             "openshell-test/foreign:1",
@@ -266,9 +247,8 @@ async fn an_image_that_cannot_be_had_or_run_is_refused_with_the_way_out() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pull_from_a_registry_that_cannot_be_reached_says_so() {
-    let world = World::with(docker_config(), |config| {
+async fn a_pull_from_a_registry_that_cannot_be_reached_says_so(on: On) {
+    let world = World::with(on, |config| {
         config.image_pull_policy = ImagePullPolicy::IfNotPresent;
     })
     .await;
@@ -281,9 +261,8 @@ async fn a_pull_from_a_registry_that_cannot_be_reached_says_so() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_named_image_user_becomes_numeric_and_root_becomes_1000() {
-    let world = World::new().await;
+async fn a_named_image_user_becomes_numeric_and_root_becomes_1000(on: On) {
+    let world = World::new(on).await;
     let passwd = "root:x:0:0::/:/x\nagent:x:1234:100::/:/x\nsneaky:x:0:0::/:/x\n";
     let files = [("etc/passwd", passwd), ("etc/group", "staff:x:50:\n")];
     for (tag, user, expected) in [
@@ -307,7 +286,7 @@ async fn a_named_image_user_becomes_numeric_and_root_becomes_1000() {
         assert_eq!(facts.user, expected, "{tag}");
         // The stand-in could read its bootstrap and write its workspace as that user.
         let path = Path::new("/sandbox/started");
-        support::until("the workload has written its file", || async {
+        crate::support::until("the workload has written its file", || async {
             world
                 .driver
                 .read_archive(&prepared.workload, path)
@@ -326,9 +305,8 @@ async fn a_named_image_user_becomes_numeric_and_root_becomes_1000() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_fails_is_undone_l13() {
-    let world = World::new().await;
+async fn a_step_that_fails_is_undone_l13(on: On) {
+    let world = World::new(on).await;
     prepare_image(&world, IMAGE).await.unwrap();
     let mut request = world.request("greedy", "run");
     let mut spec = SandboxSpec::default();
@@ -344,21 +322,20 @@ async fn a_step_that_fails_is_undone_l13() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pruned_supervisor_image_is_simply_loaded_again() {
+async fn a_pruned_supervisor_image_is_simply_loaded_again(on: On) {
     // A stand-in of its own, so that no other test misses its image.
     let own = tempfile::NamedTempFile::new().unwrap();
-    let mut bytes = std::fs::read(support::helper()).unwrap();
+    let mut bytes = std::fs::read(crate::support::helper()).unwrap();
     bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
     std::fs::write(own.path(), bytes).unwrap();
-    let world = World::with(docker_config(), |config| {
+    let world = World::with(on, |config| {
         config.supervisor_binary = own.path().to_owned();
     })
     .await;
     prepare_image(&world, IMAGE).await.unwrap();
     let tag = world.driver.supervisor_image().to_owned();
     let prune = || async {
-        stranger()
+        on.stranger()
             .remove_image(&tag, None::<RemoveImageOptions>, None)
             .await
             .unwrap();
@@ -382,9 +359,8 @@ async fn a_pruned_supervisor_image_is_simply_loaded_again() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_launch_that_fails_leaves_neither_half_running() {
-    let world = World::new().await;
+async fn a_launch_that_fails_leaves_neither_half_running(on: On) {
+    let world = World::new(on).await;
     let request = world.request("half", "run");
     let permit = permit(&request);
     prepare_image(&world, IMAGE).await.unwrap();
@@ -405,4 +381,16 @@ async fn a_launch_that_fails_leaves_neither_half_running() {
         .await
         .unwrap();
     world.end().await;
+}
+
+on_every_engine! {
+    a_taken_container_name_is_an_error_and_the_foreign_container_stays_l14,
+    a_taken_volume_name_is_an_error_and_the_foreign_volume_stays_l14,
+    copied_labels_make_nothing_ours_l14,
+    an_image_that_cannot_be_had_or_run_is_refused_with_the_way_out,
+    a_pull_from_a_registry_that_cannot_be_reached_says_so,
+    a_named_image_user_becomes_numeric_and_root_becomes_1000,
+    a_step_that_fails_is_undone_l13,
+    a_pruned_supervisor_image_is_simply_loaded_again,
+    a_launch_that_fails_leaves_neither_half_running,
 }

@@ -1,5 +1,5 @@
 //! Prints what each step of a run takes on the engine at hand, beside the same of the `docker` client:
-//! `cargo run --release -p openshell-driver-docker --example timings -- IMAGE SANDBOX_BINARY SUPERVISOR_BINARY`.
+//! `cargo run --release -p openshell-container --example timings -- IMAGE SANDBOX_BINARY SUPERVISOR_BINARY`.
 #![allow(clippy::print_stdout, reason = "its purpose")]
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use openshell_container::ContainerConfig;
 use openshell_core::bootstrap::{SandboxBootstrap, SupervisorBootstrap};
 use openshell_core::{Generation, ImageRef, SandboxId, SandboxName, SandboxSpec, WorkspaceName};
-use openshell_driver_docker::{DockerConfig, connect};
+use openshell_driver_docker::{connect, sockets};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{Containers, Permit, RunRequest};
 
@@ -89,7 +89,7 @@ async fn main() {
         return;
     };
     let config = ContainerConfig::new("timings", sandbox, supervisor);
-    let driver = connect(&DockerConfig::default(), config).unwrap();
+    let driver = connect(sockets(None).unwrap(), config).unwrap();
     let mut table = Table::default();
     for _ in 0..ROUNDS {
         let mut run = request(image);

@@ -1,12 +1,5 @@
 //! A real engine for the tests: a namespace of its own for each test, an image made from nothing, a stand-in for
 //! both halves, and a census. There is nothing to skip: without an engine the tests fail.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses a part of it"
-)]
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use openshell_container::api::ApiDriver;
 use openshell_container::archive::{ROOT, Writer};
 use openshell_container::binary::Binary;
 use openshell_container::engine::Engine;
 use openshell_container::labels::of_namespace;
 use openshell_container::{ContainerConfig, ImagePullPolicy};
 use openshell_core::bootstrap::{SandboxBootstrap, SupervisorBootstrap};
+use openshell_core::engine::Sockets;
 use openshell_core::{
     ContainerId, Generation, ImageRef, SandboxId, SandboxName, SandboxSpec, WorkspaceName,
 };
-use openshell_driver_docker::{DockerConfig, DockerDriver, connect};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{
     ByteStream, DriverError, Launched, Permit, Prepared, RunRequest,
@@ -31,18 +25,59 @@ use openshell_lifecycle::driver::{
 use tokio::sync::mpsc;
 
 /// The image of most tests: nothing but an empty directory, user 1000:1000.
-pub const IMAGE: &str = "openshell-test/nothing:1";
+pub(crate) const IMAGE: &str = "openshell-test/nothing:1";
 
-pub fn docker_config() -> DockerConfig {
-    let socket_path = std::env::var("OPENSHELL_TEST_DOCKER_HOST")
-        .ok()
-        .map(|host| PathBuf::from(host.trim_start_matches("unix://")));
-    DockerConfig { socket_path }
+/// Which engine a test runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum On {
+    Docker,
+    Podman,
+}
+
+impl On {
+    /// As its client is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+
+    /// The engine that the tests may use.
+    pub(crate) fn socket(self) -> PathBuf {
+        let variable = format!("OPENSHELL_TEST_{}_HOST", self.name().to_uppercase());
+        let host = std::env::var(&variable).unwrap_or_else(|_| {
+            panic!("{variable} is not set: use `cargo xtask test` or `cargo xtask with-engine`")
+        });
+        PathBuf::from(host.trim_start_matches("unix://"))
+    }
+
+    /// Its driver, speaking to this socket.
+    pub(crate) fn connect(
+        self,
+        socket: &Path,
+        config: ContainerConfig,
+    ) -> Result<ApiDriver, DriverError> {
+        let sockets = Sockets::at(socket);
+        match self {
+            Self::Docker => openshell_driver_docker::connect(sockets, config),
+            Self::Podman => openshell_driver_podman::connect(sockets, config),
+        }
+    }
+
+    /// The engine as somebody else uses it.
+    pub(crate) fn stranger(self) -> bollard::Docker {
+        let version = bollard::ClientVersion {
+            major_version: 1,
+            minor_version: 41,
+        };
+        bollard::Docker::connect_with_unix(&self.socket().to_string_lossy(), 60, &version).unwrap()
+    }
 }
 
 /// Compiles the stand-in once for all test processes.
-pub fn helper() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/helper.rs");
+pub(crate) fn helper() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engines/helper.rs");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openshell-stand-in");
     let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     if modified(&target) >= modified(&source) {
@@ -71,24 +106,35 @@ pub fn helper() -> PathBuf {
 }
 
 /// One gateway's worth of the engine.
-pub struct World {
-    pub driver: Arc<DockerDriver>,
-    pub config: ContainerConfig,
+pub(crate) struct World {
+    pub(crate) driver: Arc<ApiDriver>,
+    pub(crate) config: ContainerConfig,
 }
 
 impl World {
-    pub async fn new() -> Self {
-        Self::with(docker_config(), |_| {}).await
+    pub(crate) async fn new(on: On) -> Self {
+        Self::with(on, |_| {}).await
     }
 
-    pub async fn with(docker: DockerConfig, change: impl FnOnce(&mut ContainerConfig)) -> Self {
+    pub(crate) async fn with(on: On, change: impl FnOnce(&mut ContainerConfig)) -> Self {
+        Self::at(on, &on.socket(), change).await
+    }
+
+    /// Reached through this socket.
+    pub(crate) async fn at(
+        on: On,
+        socket: &Path,
+        change: impl FnOnce(&mut ContainerConfig),
+    ) -> Self {
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let mut config =
             ContainerConfig::new(format!("test-{}", &unique[..12]), helper(), helper());
         config.default_image = ImageRef(IMAGE.to_owned());
         config.image_pull_policy = ImagePullPolicy::Never;
         change(&mut config);
-        let driver = connect(&docker, config.clone()).expect("the driver is made");
+        let driver = on
+            .connect(socket, config.clone())
+            .expect("the driver is made");
         let world = Self {
             driver: Arc::new(driver),
             config,
@@ -98,9 +144,9 @@ impl World {
     }
 
     /// Loads an image that holds just these files.
-    pub async fn image(&self, tag: &str, user: &str, arch: &str, files: &[(&str, &str)]) {
+    pub(crate) async fn image(&self, tag: &str, user: &str, arch: &str, files: &[(&str, &str)]) {
         let known = self.driver.engine().inspect_image(tag).await;
-        if known.expect("a Docker engine answers").is_some() {
+        if known.expect("an engine answers").is_some() {
             return;
         }
         let mut layer = Writer::default();
@@ -137,7 +183,7 @@ impl World {
             .expect("the test image is loaded");
     }
 
-    pub fn request(&self, name: &str, order: &str) -> RunRequest {
+    pub(crate) fn request(&self, name: &str, order: &str) -> RunRequest {
         let sandbox = SandboxId::random();
         let generation = Generation(1);
         RunRequest {
@@ -171,7 +217,7 @@ impl World {
     }
 
     /// Prepares and launches.
-    pub async fn run(&self, request: &RunRequest) -> (Prepared, Launched) {
+    pub(crate) async fn run(&self, request: &RunRequest) -> (Prepared, Launched) {
         let permit = permit(request);
         let (progress, _lines) = mpsc::channel(16);
         let image = request
@@ -197,7 +243,7 @@ impl World {
     }
 
     /// Everything of this namespace that the engine holds.
-    pub async fn census(&self) -> Vec<String> {
+    pub(crate) async fn census(&self) -> Vec<String> {
         let labels = of_namespace(&self.config.namespace);
         let engine = self.driver.engine();
         let containers = engine.list_containers(&labels).await.unwrap();
@@ -210,7 +256,7 @@ impl World {
     }
 
     /// Ends a test: whatever it made on purpose is removed, and nothing else may be there.
-    pub async fn end(self) {
+    pub(crate) async fn end(self) {
         assert_eq!(self.census().await, Vec::<String>::new(), "nothing is left");
     }
 }
@@ -239,12 +285,12 @@ impl Drop for World {
     }
 }
 
-pub fn permit(request: &RunRequest) -> Permit {
+pub(crate) fn permit(request: &RunRequest) -> Permit {
     Permit::for_tests(request.sandbox, request.generation)
 }
 
 /// The same sandbox's next run, on the kept container.
-pub fn next_run(request: &RunRequest, workload: &ContainerId) -> RunRequest {
+pub(crate) fn next_run(request: &RunRequest, workload: &ContainerId) -> RunRequest {
     let mut next = request.clone();
     next.generation = request.generation.next();
     next.sandbox_bootstrap.generation = next.generation;
@@ -253,11 +299,11 @@ pub fn next_run(request: &RunRequest, workload: &ContainerId) -> RunRequest {
     next
 }
 
-pub fn whole(bytes: Bytes) -> ByteStream {
+pub(crate) fn whole(bytes: Bytes) -> ByteStream {
     Box::pin(futures_util::stream::iter([Ok(bytes)]))
 }
 
-pub async fn collect(mut stream: ByteStream) -> Result<Vec<u8>, DriverError> {
+pub(crate) async fn collect(mut stream: ByteStream) -> Result<Vec<u8>, DriverError> {
     let mut all = Vec::new();
     while let Some(chunk) = stream.next().await {
         all.extend_from_slice(&chunk?);
@@ -266,7 +312,7 @@ pub async fn collect(mut stream: ByteStream) -> Result<Vec<u8>, DriverError> {
 }
 
 /// Path, owner, mode and text of every member.
-pub fn members(archive: &[u8]) -> Vec<(String, u64, u64, u32)> {
+pub(crate) fn members(archive: &[u8]) -> Vec<(String, u64, u64, u32)> {
     let mut archive = tar::Archive::new(archive);
     let entries = archive.entries().unwrap();
     entries
@@ -274,7 +320,12 @@ pub fn members(archive: &[u8]) -> Vec<(String, u64, u64, u32)> {
             let entry = entry.unwrap();
             let header = entry.header();
             (
-                entry.path().unwrap().to_string_lossy().into_owned(),
+                entry
+                    .path()
+                    .unwrap()
+                    .to_string_lossy()
+                    .trim_end_matches('/')
+                    .to_owned(),
                 header.uid().unwrap(),
                 header.gid().unwrap(),
                 header.mode().unwrap() & 0o7777,
@@ -284,7 +335,7 @@ pub fn members(archive: &[u8]) -> Vec<(String, u64, u64, u32)> {
 }
 
 /// Waits until something is so.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !check().await {
         assert!(Instant::now() < deadline, "not within 20 s: {what}");

@@ -1,15 +1,13 @@
 //! A run on a real engine: made, started, waited for, stopped, started again, removed.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{On, World, collect, members, next_run, permit};
 use openshell_container::engine::Engine;
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{
     Containers, DriverErrorKind, Role, Sighting, StopOutcome, WaitOutcome,
 };
-use support::{World, collect, members, next_run, permit};
 
 fn containers(prepared: &openshell_lifecycle::driver::Prepared) -> Containers {
     Containers {
@@ -18,9 +16,8 @@ fn containers(prepared: &openshell_lifecycle::driver::Prepared) -> Containers {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_starts_with_both_halves_and_a_removal_leaves_nothing_l13() {
-    let world = World::new().await;
+async fn a_run_starts_with_both_halves_and_a_removal_leaves_nothing_l13(on: On) {
+    let world = World::new(on).await;
     let request = world.request("whole", "run");
     let (prepared, launched) = world.run(&request).await;
     assert_eq!(prepared.workload, launched.workload.container);
@@ -38,7 +35,7 @@ async fn a_run_starts_with_both_halves_and_a_removal_leaves_nothing_l13() {
     let supervisor = owned.iter().find(|o| o.role == Role::Supervisor).unwrap();
     assert_eq!(supervisor.generation, Some(request.generation));
     // Both stand-ins check what they were promised, and end if it is not so.
-    support::until("the workload has written its file", || async {
+    crate::support::until("the workload has written its file", || async {
         let path = std::path::Path::new("/sandbox/started");
         world
             .driver
@@ -67,9 +64,8 @@ async fn a_run_starts_with_both_halves_and_a_removal_leaves_nothing_l13() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_exit_code_is_the_engines_and_belongs_to_one_incarnation_l3() {
-    let world = World::new().await;
+async fn an_exit_code_is_the_engines_and_belongs_to_one_incarnation_l3(on: On) {
+    let world = World::new(on).await;
     let request = world.request("seventeen", "exit:17");
     let (prepared, launched) = world.run(&request).await;
     let WaitOutcome::Exited(ended, exit) = world.driver.wait(&launched.workload).await else {
@@ -111,9 +107,8 @@ async fn an_exit_code_is_the_engines_and_belongs_to_one_incarnation_l3() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6() {
-    let world = World::new().await;
+async fn a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6(on: On) {
+    let world = World::new(on).await;
     let request = world.request("stubborn", "run");
     let (prepared, launched) = world.run(&request).await;
     let permit = permit(&request);
@@ -167,9 +162,8 @@ async fn a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_never_started_is_told_apart() {
-    let world = World::new().await;
+async fn what_was_never_started_is_told_apart(on: On) {
+    let world = World::new(on).await;
     let request = world.request("unborn", "run");
     let permit = permit(&request);
     let (progress, _lines) = tokio::sync::mpsc::channel(4);
@@ -202,9 +196,8 @@ async fn what_was_never_started_is_told_apart() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_somebody_removed_is_missing_not_made_anew() {
-    let world = World::new().await;
+async fn a_container_that_somebody_removed_is_missing_not_made_anew(on: On) {
+    let world = World::new(on).await;
     let request = world.request("robbed", "exit:0");
     let (prepared, _) = world.run(&request).await;
     let permit = permit(&request);
@@ -215,7 +208,7 @@ async fn a_container_that_somebody_removed_is_missing_not_made_anew() {
         .await
         .unwrap();
     let next = next_run(&request, &prepared.workload);
-    let permit2 = support::permit(&next);
+    let permit2 = crate::support::permit(&next);
     let error = world.driver.prepare_run(&permit2, &next).await.unwrap_err();
     assert_eq!(error.kind, DriverErrorKind::RuntimeMissing, "{error}");
     // The files are still there for a new container.
@@ -238,9 +231,8 @@ async fn a_container_that_somebody_removed_is_missing_not_made_anew() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn files_belong_to_the_workloads_user_whoever_sent_them() {
-    let world = World::new().await;
+async fn files_belong_to_the_workloads_user_whoever_sent_them(on: On) {
+    let world = World::new(on).await;
     let request = world.request("files", "run");
     let (prepared, _) = world.run(&request).await;
     let permit = permit(&request);
@@ -262,7 +254,12 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
     let sandbox = std::path::Path::new("/sandbox");
     world
         .driver
-        .write_archive(&permit, &prepared.workload, sandbox, support::whole(sent))
+        .write_archive(
+            &permit,
+            &prepared.workload,
+            sandbox,
+            crate::support::whole(sent),
+        )
         .await
         .unwrap();
     let read = world
@@ -274,7 +271,7 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
     assert_eq!(
         members(&read),
         [
-            ("d/".to_owned(), 1000, 1000, 0o755),
+            ("d".to_owned(), 1000, 1000, 0o755),
             ("d/f".to_owned(), 1000, 1000, 0o640)
         ]
     );
@@ -297,7 +294,7 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
             .await;
         assert_eq!(refused.err().map(|e| e.kind), Some(kind), "{path}");
     }
-    let cut = support::whole(bytes::Bytes::from_static(&[7; 700]));
+    let cut = crate::support::whole(bytes::Bytes::from_static(&[7; 700]));
     let refused = world
         .driver
         .write_archive(&permit, &prepared.workload, sandbox, cut)
@@ -318,15 +315,29 @@ async fn files_belong_to_the_workloads_user_whoever_sent_them() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_an_interrupted_attempt_left_is_found_again_l13() {
-    let world = World::new().await;
+async fn what_an_interrupted_attempt_left_is_found_again_l13(on: On) {
+    let world = World::new(on).await;
     let request = world.request("cut-short", "run");
     let engine = world.driver.engine();
     let namespace = &world.config.namespace;
-    let probe =
-        openshell_container::plan::probe(namespace, request.sandbox, support::IMAGE, "leftover");
+    let probe = openshell_container::plan::probe(
+        namespace,
+        request.sandbox,
+        crate::support::IMAGE,
+        "leftover",
+    );
     let probe = engine.create_container(&probe).await.unwrap();
+    let identity = openshell_container::labels::Identity {
+        namespace: namespace.clone(),
+        sandbox: request.sandbox,
+        name: request.name.clone(),
+        workspace: request.workspace.clone(),
+    };
+    let labels = identity.labels(Role::Workload);
+    engine
+        .create_volume(&identity.link_volume(), &labels)
+        .await
+        .unwrap();
     let earlier = openshell_container::plan::supervisor(
         &openshell_container::labels::Identity {
             namespace: namespace.clone(),
@@ -335,7 +346,7 @@ async fn what_an_interrupted_attempt_left_is_found_again_l13() {
             workspace: request.workspace.clone(),
         },
         request.generation.next(),
-        support::IMAGE,
+        crate::support::IMAGE,
         openshell_container::Network::None,
     );
     let earlier = engine.create_container(&earlier).await.unwrap();
@@ -356,4 +367,14 @@ async fn what_an_interrupted_attempt_left_is_found_again_l13() {
         .await
         .unwrap();
     world.end().await;
+}
+
+on_every_engine! {
+    a_run_starts_with_both_halves_and_a_removal_leaves_nothing_l13,
+    an_exit_code_is_the_engines_and_belongs_to_one_incarnation_l3,
+    a_stop_takes_the_grace_and_no_more_and_is_confirmed_l6,
+    what_was_never_started_is_told_apart,
+    a_container_that_somebody_removed_is_missing_not_made_anew,
+    files_belong_to_the_workloads_user_whoever_sent_them,
+    what_an_interrupted_attempt_left_is_found_again_l13,
 }

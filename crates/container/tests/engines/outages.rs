@@ -1,18 +1,13 @@
 //! An engine that goes away: what was asked is unknown and never an exit, and it may come back.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use openshell_driver_docker::DockerConfig;
+use crate::support::{On, World, permit};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::{
     Containers, DriverErrorKind, EngineEventKind, EngineSignal, Role, Sighting, WaitOutcome,
 };
-use support::{World, docker_config, permit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
@@ -20,6 +15,7 @@ use tokio::task::JoinSet;
 
 /// A relay to the engine whose connections can be cut.
 struct Relay {
+    on: On,
     path: std::path::PathBuf,
     task: tokio::task::JoinHandle<()>,
     /// Told when a wait has been passed on.
@@ -28,10 +24,11 @@ struct Relay {
 }
 
 impl Relay {
-    fn new() -> Self {
+    fn new(on: On) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("docker.sock");
+        let path = directory.path().join("engine.sock");
         let mut relay = Self {
+            on,
             path,
             task: tokio::spawn(async {}),
             wait_seen: Arc::default(),
@@ -44,7 +41,7 @@ impl Relay {
     fn open(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let listener = UnixListener::bind(&self.path).unwrap();
-        let engine = docker_config().socket().unwrap();
+        let engine = self.on.socket();
         let wait_seen = Arc::clone(&self.wait_seen);
         self.task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
@@ -70,18 +67,11 @@ impl Relay {
         self.task.abort();
         let _ = (&mut self.task).await;
     }
-
-    fn config(&self) -> DockerConfig {
-        DockerConfig {
-            socket_path: Some(self.path.clone()),
-        }
-    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_broken_wait_is_lost_and_never_an_exit_l4() {
-    let mut relay = Relay::new();
-    let world = World::with(relay.config(), |_| {}).await;
+async fn a_broken_wait_is_lost_and_never_an_exit_l4(on: On) {
+    let mut relay = Relay::new(on);
+    let world = World::at(on, &relay.path, |_| {}).await;
     let request = world.request("cut", "run");
     let (prepared, launched) = world.run(&request).await;
     let driver = Arc::clone(&world.driver);
@@ -109,10 +99,9 @@ async fn a_broken_wait_is_lost_and_never_an_exit_l4() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watch_tells_of_ends_and_of_its_own_loss_and_comes_back() {
-    let mut relay = Relay::new();
-    let world = World::with(relay.config(), |_| {}).await;
+async fn a_watch_tells_of_ends_and_of_its_own_loss_and_comes_back(on: On) {
+    let mut relay = Relay::new(on);
+    let world = World::at(on, &relay.path, |_| {}).await;
     let (sender, mut signals) = mpsc::channel(64);
     let driver = Arc::clone(&world.driver);
     let watch = tokio::spawn(async move { driver.watch(sender).await });
@@ -171,28 +160,34 @@ async fn a_watch_tells_of_ends_and_of_its_own_loss_and_comes_back() {
     world.end().await;
 }
 
-#[tokio::test]
-async fn an_engine_that_is_down_is_unreachable_with_what_to_do_and_may_come_later() {
-    let mut relay = Relay::new();
+async fn an_engine_that_is_down_is_unreachable_with_what_to_do_and_may_come_later(on: On) {
+    let mut relay = Relay::new(on);
     relay.cut().await;
     let directory = tempfile::tempdir().unwrap();
     for (socket, words) in [
         (relay.path.clone(), "nothing listens"),
         (directory.path().join("none.sock"), "there is no socket"),
     ] {
-        let docker = DockerConfig {
-            socket_path: Some(socket),
-        };
-        let config =
-            openshell_container::ContainerConfig::new("down", support::helper(), support::helper());
-        let driver = openshell_driver_docker::connect(&docker, config)
+        let config = openshell_container::ContainerConfig::new(
+            "down",
+            crate::support::helper(),
+            crate::support::helper(),
+        );
+        let driver = on
+            .connect(&socket, config)
             .expect("being down is no reason to fail");
         let error = driver.info().await.unwrap_err();
         assert_eq!(error.kind, DriverErrorKind::Unreachable);
         assert!(error.message.contains(words), "{error}");
-        if docker.socket_path == Some(relay.path.clone()) {
+        if socket == relay.path {
             relay.open();
-            assert_eq!(driver.info().await.unwrap().driver, "docker");
+            assert_eq!(driver.info().await.unwrap().driver, on.name());
         }
     }
+}
+
+on_every_engine! {
+    a_broken_wait_is_lost_and_never_an_exit_l4,
+    a_watch_tells_of_ends_and_of_its_own_loss_and_comes_back,
+    an_engine_that_is_down_is_unreachable_with_what_to_do_and_may_come_later,
 }

@@ -4,22 +4,23 @@ use std::collections::HashMap;
 
 use bollard::container::PathStatResponse;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status,
-    ContainerSummary as DockerSummary, ContainerSummaryStateEnum, CreateImageInfo, EventMessage,
-    HealthConfig, HostConfig, HostConfigLogConfig, ImageInspect, Mount as DockerMount, MountType,
-    MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum, SystemInfo, Volume,
+    ContainerCreateBody, CreateImageInfo, EventMessage, HealthConfig, HostConfig,
+    HostConfigLogConfig, ImageInspect, Mount as DockerMount, MountType, MountVolumeOptions,
+    RestartPolicy, RestartPolicyNameEnum, SystemInfo, Volume,
 };
-use openshell_container::engine::{
-    ContainerFacts, ContainerStatus, ContainerSummary, EngineFacts, FileFacts, ImageFacts, Labels,
-    PullMessage, RawEvent, VolumeFacts,
-};
-use openshell_container::plan::{ContainerPlan, Mount, Network};
-use openshell_container::{EngineError, EngineErrorKind};
 use openshell_core::{ContainerId, EngineId, Timestamp};
 use openshell_lifecycle::driver::EngineEventKind;
+use serde::Deserialize;
+
+use super::dialect::Dialect;
+use crate::engine::{
+    ContainerFacts, ContainerStatus, ContainerSummary, EngineError, EngineErrorKind, EngineFacts,
+    FileFacts, ImageFacts, Labels, PullMessage, RawEvent, VolumeFacts,
+};
+use crate::plan::{ContainerPlan, Mount, Network};
 
 /// The request that makes a container.
-pub(crate) fn create_body(plan: &ContainerPlan) -> ContainerCreateBody {
+pub(super) fn create_body(plan: &ContainerPlan) -> ContainerCreateBody {
     ContainerCreateBody {
         hostname: plan.hostname.clone(),
         user: Some(plan.user.to_string()),
@@ -101,12 +102,20 @@ fn mount(mount: &Mount) -> DockerMount {
     }
 }
 
-pub(crate) fn hash(labels: &Labels) -> HashMap<String, String> {
+pub(super) fn hash(labels: &Labels) -> HashMap<String, String> {
     labels.clone().into_iter().collect()
 }
 
+/// Whether all of these labels are among those. Podman takes several conditions on a volume's labels for
+/// alternatives, so what an engine lists is looked at again.
+pub(super) fn carries(carried: &Labels, wanted: &Labels) -> bool {
+    wanted
+        .iter()
+        .all(|(name, value)| carried.get(name) == Some(value))
+}
+
 /// A filter for things that carry all of these labels, and perhaps more conditions.
-pub(crate) fn label_filter(labels: &Labels) -> HashMap<String, Vec<String>> {
+pub(super) fn label_filter(labels: &Labels) -> HashMap<String, Vec<String>> {
     HashMap::from([(
         "label".to_owned(),
         labels.iter().map(|(k, v)| format!("{k}={v}")).collect(),
@@ -122,29 +131,60 @@ fn moment(text: Option<&String>) -> Option<Timestamp> {
 fn absent(what: &str) -> EngineError {
     EngineError::new(
         EngineErrorKind::Other,
-        format!("Docker answered without {what}"),
+        format!("the engine answered without {what}"),
     )
 }
 
-pub(crate) fn container(answer: ContainerInspectResponse) -> Result<ContainerFacts, EngineError> {
-    let config = answer.config.unwrap_or_default();
-    let state = answer
-        .state
-        .ok_or_else(|| absent("the container's state"))?;
-    let status = match state.status {
-        Some(Status::CREATED) => ContainerStatus::Created,
-        Some(Status::RUNNING | Status::PAUSED) => ContainerStatus::Running,
-        Some(Status::EXITED | Status::DEAD) => ContainerStatus::Exited,
-        Some(Status::RESTARTING | Status::REMOVING | Status::STOPPING | Status::EMPTY) | None => {
-            ContainerStatus::InTransition
-        }
-    };
-    Ok(ContainerFacts {
-        id: ContainerId(answer.id.ok_or_else(|| absent("the container's id"))?),
-        name: plain_name(answer.name.as_deref()),
-        user: config.user.unwrap_or_default(),
-        image: answer.image.unwrap_or_default(),
-        status,
+/// What is read of a container's description.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Described {
+    id: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    image: String,
+    state: State,
+    config: Config,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct State {
+    status: String,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    exit_code: Option<i64>,
+    #[serde(rename = "OOMKilled")]
+    oom_killed: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Config {
+    user: Option<String>,
+    labels: Option<Labels>,
+}
+
+/// The states of both engines. One that is not known is on the way to one that is.
+fn status(word: &str) -> ContainerStatus {
+    match word {
+        "created" | "configured" | "initialized" => ContainerStatus::Created,
+        "running" | "paused" => ContainerStatus::Running,
+        "exited" | "dead" => ContainerStatus::Exited,
+        // Among them Podman's `stopped`: it has ended, and what belonged to it is being cleared away.
+        _ => ContainerStatus::InTransition,
+    }
+}
+
+pub(super) fn container(answer: Described) -> ContainerFacts {
+    let state = answer.state;
+    ContainerFacts {
+        id: ContainerId(answer.id),
+        name: plain_name(&answer.name),
+        user: answer.config.user.unwrap_or_default(),
+        image: answer.image,
+        status: status(&state.status),
         started_at: moment(state.started_at.as_ref()),
         finished_at: moment(state.finished_at.as_ref()),
         exit_code: state
@@ -152,35 +192,43 @@ pub(crate) fn container(answer: ContainerInspectResponse) -> Result<ContainerFac
             .and_then(|code| i32::try_from(code).ok())
             .unwrap_or(-1),
         oom_killed: state.oom_killed.unwrap_or(false),
-        labels: config.labels.unwrap_or_default().into_iter().collect(),
-    })
+        labels: answer.config.labels.unwrap_or_default(),
+    }
 }
 
-pub(crate) fn summary(answer: DockerSummary) -> Option<ContainerSummary> {
-    Some(ContainerSummary {
-        id: ContainerId(answer.id?),
-        name: plain_name(answer.names.unwrap_or_default().first().map(String::as_str)),
-        labels: answer.labels.unwrap_or_default().into_iter().collect(),
-        running: matches!(
-            answer.state,
-            Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
-        ),
-    })
+/// What is read of a container in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Listed {
+    id: String,
+    names: Option<Vec<String>>,
+    labels: Option<Labels>,
+    #[serde(default)]
+    state: String,
 }
 
-fn plain_name(name: Option<&str>) -> String {
-    let name = name.unwrap_or_default();
+pub(super) fn summary(answer: Listed) -> ContainerSummary {
+    let names = answer.names.unwrap_or_default();
+    ContainerSummary {
+        id: ContainerId(answer.id),
+        name: plain_name(names.first().map_or("", String::as_str)),
+        labels: answer.labels.unwrap_or_default(),
+        running: status(&answer.state) == ContainerStatus::Running,
+    }
+}
+
+fn plain_name(name: &str) -> String {
     name.strip_prefix('/').unwrap_or(name).to_owned()
 }
 
-pub(crate) fn volume(answer: Volume) -> VolumeFacts {
+pub(super) fn volume(answer: Volume) -> VolumeFacts {
     VolumeFacts {
         name: answer.name,
         labels: answer.labels.into_iter().collect(),
     }
 }
 
-pub(crate) fn image(answer: ImageInspect) -> Result<ImageFacts, EngineError> {
+pub(super) fn image(answer: ImageInspect) -> Result<ImageFacts, EngineError> {
     Ok(ImageFacts {
         id: answer.id.ok_or_else(|| absent("the image's id"))?,
         os: answer.os.unwrap_or_default(),
@@ -192,9 +240,13 @@ pub(crate) fn image(answer: ImageInspect) -> Result<ImageFacts, EngineError> {
     })
 }
 
-pub(crate) fn facts(answer: SystemInfo, api_version: String) -> Result<EngineFacts, EngineError> {
-    let id = answer.id.ok_or_else(|| absent("its id"))?;
-    // The id alone names the daemon; containers are gone with another storage, too.
+pub(super) fn facts(
+    dialect: &dyn Dialect,
+    answer: SystemInfo,
+    api_version: String,
+) -> Result<EngineFacts, EngineError> {
+    let id = dialect.identity(&answer).ok_or_else(|| absent("its id"))?;
+    // The id alone names the engine; containers are gone with another storage, too.
     let storage = format!(
         "{}:{}",
         answer.driver.unwrap_or_default(),
@@ -211,24 +263,29 @@ pub(crate) fn facts(answer: SystemInfo, api_version: String) -> Result<EngineFac
         api_version,
         os: answer.os_type.unwrap_or_default(),
         architecture: architecture.to_owned(),
+        cpus: answer.ncpu.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
         limits_supported: answer.memory_limit == Some(true) && answer.cpu_cfs_quota == Some(true),
         time: moment(answer.system_time.as_ref()).ok_or_else(|| absent("its time"))?,
     })
 }
 
+/// What the events that matter are called: by Docker, then, where it differs, by Podman in its filters and its
+/// answers.
+pub(super) const EVENTS: [&str; 6] = ["die", "start", "destroy", "oom", "died", "remove"];
+
 /// The events that matter; the rest have no translation.
-pub(crate) fn event(message: EventMessage) -> Option<RawEvent> {
+pub(super) fn event(message: EventMessage) -> Option<RawEvent> {
     let actor = message.actor?;
     let labels: Labels = actor.attributes.unwrap_or_default().into_iter().collect();
     let kind = match message.action?.as_str() {
-        "die" => EngineEventKind::Died {
+        "die" | "died" => EngineEventKind::Died {
             code: labels
                 .get("exitCode")
                 .and_then(|code| code.parse().ok())
                 .unwrap_or(-1),
         },
         "start" => EngineEventKind::Started,
-        "destroy" => EngineEventKind::Removed,
+        "destroy" | "remove" => EngineEventKind::Removed,
         "oom" => EngineEventKind::OutOfMemory,
         _ => return None,
     };
@@ -241,7 +298,7 @@ pub(crate) fn event(message: EventMessage) -> Option<RawEvent> {
 }
 
 /// `None` for a time that cannot be read, which then is that of no file of ours.
-pub(crate) fn file(answer: PathStatResponse) -> Option<FileFacts> {
+pub(super) fn file(answer: PathStatResponse) -> Option<FileFacts> {
     let modified: Timestamp = answer.modification_time.as_ref()?.parse().ok()?;
     Some(FileFacts {
         size: u64::try_from(answer.size).ok()?,
@@ -249,7 +306,7 @@ pub(crate) fn file(answer: PathStatResponse) -> Option<FileFacts> {
     })
 }
 
-pub(crate) fn pull_message(info: CreateImageInfo) -> PullMessage {
+pub(super) fn pull_message(info: CreateImageInfo) -> PullMessage {
     let bytes = info.progress_detail.and_then(|detail| {
         let current = u64::try_from(detail.current?).ok()?;
         let total = u64::try_from(detail.total?).ok()?;

@@ -1,12 +1,13 @@
 //! Answers of the engine, as it really gives them.
 
+use super::super::dialect::Plain;
 use super::*;
 
 fn inspect(state: &str) -> ContainerFacts {
     let text = format!(
         r#"{{"Id":"abc","Name":"/n","Image":"sha256:1","State":{state},"Config":{{"User":"1000:1000","Labels":{{"a":"b"}}}}}}"#
     );
-    container(serde_json::from_str(&text).unwrap()).unwrap()
+    container(serde_json::from_str(&text).unwrap())
 }
 
 #[test]
@@ -37,7 +38,17 @@ fn a_restarted_container_runs_although_its_last_end_is_known() {
         inspect(r#"{"Status":"dead"}"#).status,
         ContainerStatus::Exited
     );
-    for moving in ["removing", "restarting", "stopping"] {
+    for made in ["created", "configured", "initialized"] {
+        let facts = inspect(&format!(r#"{{"Status":"{made}"}}"#));
+        assert_eq!(facts.status, ContainerStatus::Created, "{made}");
+    }
+    for moving in [
+        "removing",
+        "restarting",
+        "stopping",
+        "stopped",
+        "unheard-of",
+    ] {
         let facts = inspect(&format!(r#"{{"Status":"{moving}"}}"#));
         assert_eq!(facts.status, ContainerStatus::InTransition, "{moving}");
     }
@@ -58,7 +69,13 @@ fn an_event_keeps_its_identity_and_only_those_that_matter_are_read() {
         ("abc", "y")
     );
     assert_eq!(died.time.as_nanosecond(), 1_700_000_000_123_456_789);
-    assert_eq!(read("destroy").unwrap().kind, EngineEventKind::Removed);
+    for removed in ["destroy", "remove"] {
+        assert_eq!(read(removed).unwrap().kind, EngineEventKind::Removed);
+    }
+    assert_eq!(
+        read("died").unwrap().kind,
+        EngineEventKind::Died { code: 137 }
+    );
     assert_eq!(read("oom").unwrap().kind, EngineEventKind::OutOfMemory);
     for other in ["exec_die", "kill", "stop", "create", "exec_start: sh"] {
         assert_eq!(read(other), None, "{other}");
@@ -71,7 +88,12 @@ fn another_storage_is_another_engine_l18() {
         let text = format!(
             r#"{{"ID":"X","Driver":"overlay2","DockerRootDir":"{root}","Architecture":"x86_64","OSType":"linux","SystemTime":"2026-01-02T03:04:05.5Z","MemoryLimit":true,"CpuCfsQuota":true}}"#
         );
-        facts(serde_json::from_str(&text).unwrap(), "1.41".to_owned()).unwrap()
+        facts(
+            &Plain,
+            serde_json::from_str(&text).unwrap(),
+            "1.41".to_owned(),
+        )
+        .unwrap()
     };
     assert_eq!(id("/a").architecture, "amd64");
     assert!(id("/a").limits_supported);

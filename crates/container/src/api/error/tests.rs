@@ -1,9 +1,10 @@
 //! Kinds of failure.
 
+use super::super::dialect::Plain;
 use super::*;
 
 fn kind(error: &Error) -> EngineErrorKind {
-    translate(Path::new("/s"), error).kind
+    translate(Path::new("/s"), &Plain, error).kind
 }
 
 #[test]
@@ -20,7 +21,10 @@ fn the_engines_answers_keep_its_words_and_broken_connections_are_unreachable_l4(
             message: "its words\n".to_owned(),
         };
         assert_eq!(kind(&error), expected);
-        assert_eq!(translate(Path::new("/s"), &error).message, "its words");
+        assert_eq!(
+            translate(Path::new("/s"), &Plain, &error).message,
+            "its words"
+        );
     }
     assert_eq!(
         kind(&Error::RequestTimeoutError),
@@ -33,7 +37,7 @@ fn the_engines_answers_keep_its_words_and_broken_connections_are_unreachable_l4(
         io::ErrorKind::BrokenPipe,
         io::ErrorKind::UnexpectedEof,
     ] {
-        let error = translate(Path::new("/s"), &Error::from(io::Error::from(io)));
+        let error = translate(Path::new("/s"), &Plain, &Error::from(io::Error::from(io)));
         assert_eq!(error.kind, EngineErrorKind::Unreachable, "{io:?}");
         assert!(error.message.contains("/s"), "{error}");
     }
@@ -43,7 +47,7 @@ fn the_engines_answers_keep_its_words_and_broken_connections_are_unreachable_l4(
 fn a_refused_permission_says_which_group() {
     let denied = Error::from(io::Error::from(io::ErrorKind::PermissionDenied));
     assert!(
-        translate(Path::new("/s"), &denied)
+        translate(Path::new("/s"), &Plain, &denied)
             .message
             .contains("usermod")
     );

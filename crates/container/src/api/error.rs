@@ -5,37 +5,41 @@ use std::io;
 use std::path::Path;
 
 use bollard::errors::Error;
-use openshell_container::{EngineError, EngineErrorKind};
+
+use super::dialect::{Dialect, Manner};
+use crate::engine::{EngineError, EngineErrorKind};
 
 /// Translates a failed call on this socket.
-pub(crate) fn translate(socket: &Path, error: &Error) -> EngineError {
+pub(super) fn translate(socket: &Path, dialect: &dyn Dialect, error: &Error) -> EngineError {
+    let manner = dialect.manner();
     match error {
         Error::DockerResponseServerError {
             status_code,
             message,
-        } => EngineError::new(kind_of_status(*status_code), message.trim()),
+        } => {
+            let own = dialect.meaning(*status_code, message);
+            EngineError::new(
+                own.unwrap_or_else(|| kind_of_status(*status_code)),
+                message.trim(),
+            )
+        }
         Error::DockerStreamError { error } => {
             EngineError::new(EngineErrorKind::Other, error.trim())
         }
         Error::RequestTimeoutError => EngineError::new(
             EngineErrorKind::Unreachable,
             format!(
-                "Docker at {} did not answer in time; it may be overloaded or hanging (`docker info` tells)",
-                socket.display()
+                "{} at {} did not answer in time; it may be overloaded or hanging (`{} info` tells)",
+                manner.title,
+                socket.display(),
+                manner.name
             ),
         ),
-        Error::SocketNotFoundError(_) => unreachable(socket, io::ErrorKind::NotFound, ""),
+        Error::SocketNotFoundError(_) => unreachable(socket, manner, io::ErrorKind::NotFound, ""),
         other => match io_error(other) {
-            Some(io) => unreachable(socket, io.kind(), &io.to_string()),
+            Some(io) => unreachable(socket, manner, io.kind(), &io.to_string()),
             // Connections that break in the middle, and answers cut short, are no answers.
-            None => EngineError::new(
-                EngineErrorKind::Unreachable,
-                format!(
-                    "the connection to Docker at {} broke: {}",
-                    socket.display(),
-                    deepest(other)
-                ),
-            ),
+            None => lost(socket, dialect, &deepest(other)),
         },
     }
 }
@@ -51,19 +55,31 @@ const fn kind_of_status(status: u16) -> EngineErrorKind {
     }
 }
 
-fn unreachable(socket: &Path, kind: io::ErrorKind, words: &str) -> EngineError {
+/// A connection that ended, or an answer that cannot be read.
+pub(super) fn lost(socket: &Path, dialect: &dyn Dialect, words: &str) -> EngineError {
+    unreachable(socket, dialect.manner(), io::ErrorKind::Other, words)
+}
+
+fn unreachable(socket: &Path, manner: &Manner, kind: io::ErrorKind, words: &str) -> EngineError {
     let socket = socket.display();
+    let Manner {
+        name,
+        title,
+        start,
+        permission,
+        ..
+    } = manner;
     let message = match kind {
         io::ErrorKind::NotFound => format!(
-            "Docker cannot be reached: there is no socket at {socket}; install Docker or start it (`systemctl start docker`), or set socket_path in [openshell.drivers.docker]"
+            "{title} cannot be reached: there is no socket at {socket}; install {title} or start it (`{start}`), or set socket_path in [openshell.drivers.{name}]"
         ),
-        io::ErrorKind::ConnectionRefused => format!(
-            "Docker cannot be reached: nothing listens on {socket}; start it (`systemctl start docker`)"
-        ),
-        io::ErrorKind::PermissionDenied => format!(
-            "Docker cannot be reached: no permission for {socket}; add the gateway's user to the group that owns it (`usermod -aG docker USER`, then log in again)"
-        ),
-        _ => format!("the connection to Docker at {socket} broke: {words}"),
+        io::ErrorKind::ConnectionRefused => {
+            format!("{title} cannot be reached: nothing listens on {socket}; start it (`{start}`)")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{title} cannot be reached: no permission for {socket}; {permission}")
+        }
+        _ => format!("the connection to {title} at {socket} broke: {words}"),
     };
     EngineError::new(EngineErrorKind::Unreachable, message)
 }

@@ -1,34 +1,22 @@
 //! What the engine itself says about a running pair: isolation as promised, whatever the plan said.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
-mod support;
-
-use bollard::Docker;
+use crate::support::{On, World, permit};
 use bollard::models::{ContainerInspectResponse, RestartPolicyNameEnum};
 use bollard::query_parameters::InspectContainerOptions;
 use openshell_core::SandboxSpec;
 use openshell_core::quantity::{Bytes, MilliCpu};
 use openshell_lifecycle::ComputeDriver;
 use openshell_lifecycle::driver::Containers;
-use support::{World, docker_config, permit};
 
-async fn look(id: &str) -> ContainerInspectResponse {
-    let socket = docker_config().socket().unwrap();
-    let version = bollard::ClientVersion {
-        major_version: 1,
-        minor_version: 41,
-    };
-    Docker::connect_with_unix(&socket.to_string_lossy(), 60, &version)
-        .unwrap()
+async fn look(on: On, id: &str) -> ContainerInspectResponse {
+    on.stranger()
         .inspect_container(id, None::<InspectContainerOptions>)
         .await
         .unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_running_pair_has_no_network_no_capability_no_root_and_its_limits() {
-    let world = World::new().await;
+async fn a_running_pair_has_no_network_no_capability_no_root_and_its_limits(on: On) {
+    let world = World::new(on).await;
     let mut request = world.request("posture", "run");
     let mut spec = SandboxSpec::default();
     spec.resources.cpu = Some(MilliCpu(500));
@@ -37,12 +25,19 @@ async fn a_running_pair_has_no_network_no_capability_no_root_and_its_limits() {
     request.spec = std::sync::Arc::new(spec);
     let (prepared, _) = world.run(&request).await;
 
-    let workload = look(&prepared.workload.0).await;
-    let supervisor = look(&prepared.supervisor.0).await;
+    let workload = look(on, &prepared.workload.0).await;
+    let supervisor = look(on, &prepared.supervisor.0).await;
     for half in [&workload, &supervisor] {
         let host = half.host_config.as_ref().unwrap();
-        assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]));
-        assert_eq!(host.cap_add, None);
+        let process = half.state.as_ref().unwrap().pid.unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        for none in ["CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert!(
+                status.contains(&format!("{none}:\t0000000000000000\n")),
+                "{status}"
+            );
+        }
+        assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
         assert_eq!(host.privileged, Some(false));
         assert_eq!(
             host.security_opt.as_deref(),
@@ -50,8 +45,13 @@ async fn a_running_pair_has_no_network_no_capability_no_root_and_its_limits() {
         );
         let restart = host.restart_policy.as_ref().unwrap().name;
         assert_eq!(restart, Some(RestartPolicyNameEnum::NO));
-        assert_eq!(host.binds, None, "no path of the host is mounted");
-        assert_eq!(host.pid_mode.as_deref(), Some(""));
+        let binds = host.binds.as_deref().unwrap_or_default();
+        assert!(
+            binds.iter().all(|bind| !bind.starts_with('/')),
+            "no path of the host is mounted: {binds:?}"
+        );
+        let shares = host.pid_mode.as_deref();
+        assert!(matches!(shares, Some("" | "private")), "{shares:?}");
         assert_eq!(half.config.as_ref().unwrap().tty, Some(false));
     }
     let (config, host) = (workload.config.unwrap(), workload.host_config.unwrap());
@@ -93,4 +93,8 @@ async fn a_running_pair_has_no_network_no_capability_no_root_and_its_limits() {
         .await
         .unwrap();
     world.end().await;
+}
+
+on_every_engine! {
+    a_running_pair_has_no_network_no_capability_no_root_and_its_limits,
 }

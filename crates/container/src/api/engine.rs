@@ -1,4 +1,4 @@
-//! [`Engine`] on the Docker API: one request for each call.
+//! [`Engine`] on the API: one request for each call.
 
 use std::time::Duration;
 
@@ -10,42 +10,47 @@ use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{
     AttachContainerOptions, ContainerArchiveInfoOptions, CreateContainerOptions,
     CreateImageOptions, DownloadFromContainerOptions, EventsOptions, ImportImageOptions,
-    InspectContainerOptions, KillContainerOptions, ListContainersOptions, ListVolumesOptions,
-    RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions, StopContainerOptions,
-    UploadToContainerOptions, WaitContainerOptions,
+    KillContainerOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+    StartContainerOptions, StopContainerOptions, UploadToContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use openshell_container::engine::{
-    ContainerFacts, ContainerSummary, EngineFacts, EventStream, FileFacts, ImageFacts, Labels,
-    PullStream, VolumeFacts,
-};
-use openshell_container::plan::ContainerPlan;
-use openshell_container::{Credentials, Engine, EngineError, EngineErrorKind};
+use openshell_core::engine::Sockets;
 use openshell_core::{ContainerId, Timestamp};
-use openshell_lifecycle::driver::{ByteStream, DriverError};
+use openshell_lifecycle::driver::ByteStream;
 use tokio::io::AsyncWriteExt;
 
-use crate::client::Client;
-use crate::config::DockerConfig;
-use crate::convert;
+use super::client::{Client, QUERY};
+use super::dialect::Dialect;
+use super::{convert, raw};
+use crate::auth::Credentials;
+use crate::engine::{
+    ContainerFacts, ContainerSummary, Engine, EngineError, EngineErrorKind, EngineFacts,
+    EventStream, FileFacts, ImageFacts, Labels, PullStream, VolumeFacts,
+};
+use crate::plan::ContainerPlan;
 
 /// A removal that is under way elsewhere is waited for this long.
 const REMOVAL: Duration = Duration::from_secs(60);
 /// What the engine may need beyond the grace to end a container.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
-/// The Docker engine.
-pub struct DockerEngine {
+/// An engine that speaks the API.
+pub struct ApiEngine {
     client: std::sync::Arc<Client>,
 }
 
-impl DockerEngine {
+impl ApiEngine {
     /// Names the engine. Nothing is connected before the first call.
-    pub fn new(config: &DockerConfig) -> Result<Self, DriverError> {
-        Ok(Self {
-            client: std::sync::Arc::new(Client::new(config.socket()?)),
-        })
+    pub fn new(sockets: Sockets, dialect: impl Dialect) -> Self {
+        Self {
+            client: std::sync::Arc::new(Client::new(sockets, Box::new(dialect))),
+        }
+    }
+
+    /// Where it is, or would be.
+    pub fn socket(&self) -> &std::path::Path {
+        self.client.socket()
     }
 
     fn done<T>(&self, outcome: Result<T, Error>) -> Result<T, EngineError> {
@@ -96,15 +101,29 @@ fn body(tar: ByteStream) -> impl futures_util::Stream<Item = Result<Bytes, std::
     tar.map_err(std::io::Error::other)
 }
 
-impl Engine for DockerEngine {
-    const NAME: &'static str = "docker";
-    const FILLS_VOLUMES: bool = true;
+impl Engine for ApiEngine {
     type Input = AttachContainerResults;
+
+    fn name(&self) -> &'static str {
+        self.client.dialect().manner().name
+    }
+
+    fn fills_volumes(&self) -> bool {
+        self.client.dialect().manner().fills_volumes
+    }
+
+    fn tells_resolver(&self) -> bool {
+        self.client.dialect().manner().tells_resolver
+    }
 
     async fn facts(&self) -> Result<EngineFacts, EngineError> {
         let docker = self.client.query().await?;
         let info = self.done(docker.info().await)?;
-        convert::facts(info, docker.client_version().to_string())
+        convert::facts(
+            self.client.dialect(),
+            info,
+            docker.client_version().to_string(),
+        )
     }
 
     async fn ping(&self) -> Result<(), EngineError> {
@@ -118,15 +137,17 @@ impl Engine for DockerEngine {
             platform: String::new(),
         };
         let docker = self.client.action().await?;
-        let made = docker
-            .create_container(Some(options), convert::create_body(plan))
-            .await;
+        let body = self
+            .client
+            .dialect()
+            .create(plan, convert::create_body(plan));
+        let made = docker.create_container(Some(options), body).await;
         let made = self.done(made)?;
         for warning in &made.warnings {
             tracing::warn!(
                 container = plan.name,
                 warning,
-                "Docker made a container with a warning"
+                "a container was made with a warning"
             );
         }
         Ok(ContainerId(made.id))
@@ -197,11 +218,11 @@ impl Engine for DockerEngine {
         &self,
         id_or_name: &str,
     ) -> Result<Option<ContainerFacts>, EngineError> {
-        let docker = self.client.query().await?;
-        let answer = docker
-            .inspect_container(id_or_name, None::<InspectContainerOptions>)
-            .await;
-        self.found(answer)?.map(convert::container).transpose()
+        // Who answers is known from the negotiation.
+        self.client.query().await?;
+        let path = format!("/containers/{}/json", raw::escaped(id_or_name));
+        let asked = raw::ask(&self.client, &path, QUERY).await;
+        Ok(absent_is(asked.map(Some), None)?.map(convert::container))
     }
 
     async fn remove_container(&self, id: &ContainerId) -> Result<(), EngineError> {
@@ -210,6 +231,9 @@ impl Engine for DockerEngine {
             force: true,
             link: false,
         };
+        if self.client.dialect().manner().removal_is_gentle {
+            absent_is(self.kill_container(id).await, ())?;
+        }
         let docker = self.client.action().await?;
         let outcome = self.done(docker.remove_container(&id.0, Some(options)).await);
         match absent_is(outcome, ()) {
@@ -220,14 +244,18 @@ impl Engine for DockerEngine {
     }
 
     async fn list_containers(&self, labels: &Labels) -> Result<Vec<ContainerSummary>, EngineError> {
-        let options = ListContainersOptions {
-            all: true,
-            filters: Some(convert::label_filter(labels)),
-            ..ListContainersOptions::default()
-        };
-        let docker = self.client.query().await?;
-        let listed = self.done(docker.list_containers(Some(options)).await)?;
-        Ok(listed.into_iter().filter_map(convert::summary).collect())
+        self.client.query().await?;
+        let filters = serde_json::to_string(&convert::label_filter(labels))
+            .map_err(|e| EngineError::new(EngineErrorKind::Invalid, e.to_string()))?;
+        let path = format!(
+            "/containers/json?all=true&filters={}",
+            raw::escaped(&filters)
+        );
+        let listed: Vec<convert::Listed> = raw::ask(&self.client, &path, QUERY).await?;
+        let listed = listed.into_iter().map(convert::summary);
+        Ok(listed
+            .filter(|one| convert::carries(&one.labels, labels))
+            .collect())
     }
 
     async fn wait_container(&self, id: &ContainerId) -> Result<(), EngineError> {
@@ -241,7 +269,7 @@ impl Engine for DockerEngine {
             Some(Err(e)) => Err(self.client.failed(&e)),
             None => Err(EngineError::new(
                 EngineErrorKind::Unreachable,
-                "Docker ended a wait without an answer",
+                "the engine ended a wait without an answer",
             )),
         }
     }
@@ -366,6 +394,7 @@ impl Engine for DockerEngine {
             .unwrap_or_default()
             .into_iter()
             .map(convert::volume)
+            .filter(|one| convert::carries(&one.labels, labels))
             .collect())
     }
 
@@ -374,9 +403,7 @@ impl Engine for DockerEngine {
         filters.insert("type".to_owned(), vec!["container".to_owned()]);
         filters.insert(
             "event".to_owned(),
-            ["die", "start", "destroy", "oom"]
-                .map(str::to_owned)
-                .to_vec(),
+            convert::EVENTS.map(str::to_owned).to_vec(),
         );
         let options = EventsOptions {
             since: Some(format!(
