@@ -199,12 +199,16 @@ async fn l15_the_engine_is_not_asked_about_everything_at_once_and_what_runs_does
 async fn a_deleted_sandbox_is_found_by_nothing_and_its_name_is_free() {
     let h = Harness::new().await;
     assert_eq!(format!("{:?}", h.fence), "Fence(..)");
+    let mut changes = h.fence.changes();
     let id = h.ready("a", RestartPolicy::Never).await;
+    assert!(changes.has_changed().expect("the fence is there"));
+    changes.mark_unchanged();
     let meta = h.record(id).meta.clone();
     let found = h.fence.by_name(&meta.workspace, &meta.name);
     assert_eq!(found.map(|r| r.meta.id), Some(id));
     h.fence.delete(id).await.expect("accepted");
     h.gone(id).await;
+    assert!(changes.has_changed().expect("the fence is there"));
     assert_eq!(h.fence.by_name(&meta.workspace, &meta.name), None);
     assert!(h.fence.watch(id).is_none() && h.fence.by_id(id).is_none());
     assert_eq!(h.fence.list(), []);

@@ -425,3 +425,69 @@ fn since_is_renewed_with_the_phase_and_with_the_reason() {
     play.come_out(Luck::Good);
     assert_eq!(play.state.record.life.condition.since, play.now);
 }
+
+#[test]
+fn l8_an_end_under_a_start_that_had_failed_already_stays_that_starts_failure() {
+    let mut play = ready(RestartPolicy::Never);
+    play.command(Command::Stop);
+    play.settle();
+    play.command(Command::Start);
+    while play.state.course != Course::Bring(Stage::Session) {
+        play.come_out(Luck::Good);
+    }
+    play.pending.clear();
+    due(&mut play, Timer::Deadline);
+    assert!(matches!(play.state.course, Course::Halt(_)));
+    play.end(Role::Workload, 3);
+    play.settle();
+    assert_eq!(
+        (play.phase(), play.reason()),
+        (Phase::Error, Reason::ControlSupervisorStartFailed)
+    );
+}
+
+#[test]
+fn l3_the_last_end_of_a_kept_container_is_not_that_of_a_run_that_never_started() {
+    let mut play = ready(RestartPolicy::Never);
+    play.command(Command::Stop);
+    play.settle();
+    let last = play.state.record.life.last_exit.clone();
+    assert_eq!(last.as_ref().map(|e| e.generation), Some(Generation(1)));
+    play.command(Command::Start);
+    while play.state.course != Course::Bring(Stage::Launch) {
+        play.come_out(Luck::Good);
+    }
+    play.pending
+        .retain(|e| !matches!(e, Effect::RemoveSupervisor(..)));
+    play.command(Command::Stop);
+    play.come_out(Luck::Unreachable);
+    play.settle();
+    assert_eq!(play.phase(), Phase::Stopped);
+    assert_eq!(play.state.record.life.last_exit, last);
+}
+
+#[test]
+fn a_link_that_is_lost_is_asked_about_only_while_main_runs() {
+    let play = ready(RestartPolicy::Never);
+    let lost = play.say(SessionEvent::Link(false));
+    let mut ended = play.clone();
+    let exited = ended.say(SessionEvent::MainExited(0, ended.now, String::new()));
+    ended.tell(&exited);
+    let mut coming = launched();
+    let opened = coming.open();
+    coming.tell(&opened);
+    for mut play in [ended, coming] {
+        let step = play.tell(&lost);
+        assert_eq!(step.effects, []);
+        assert!(!step.state.timers.contains_key(&Timer::SessionGrace));
+    }
+}
+
+#[test]
+fn l16_a_timer_that_is_told_too_early_is_not_due() {
+    let mut play = ready(RestartPolicy::Never);
+    play.command(Command::Stop);
+    let before = play.state.clone();
+    let step = play.tell(&Input::Timer(Timer::Deadline));
+    assert_eq!((step.state, step.effects), (before, Vec::new()));
+}
