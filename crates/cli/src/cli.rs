@@ -53,6 +53,9 @@ enum Command {
     /// A sandbox's log
     #[command(alias = "lg")]
     Logs(cmd::logs::LogsArgs),
+    /// Check policy files
+    #[command(alias = "pol")]
+    Policy(cmd::policy::PolicyArgs),
     /// Bring a port of a sandbox to this machine
     #[command(alias = "fwd")]
     Forward(cmd::forward::ForwardArgs),
@@ -80,6 +83,7 @@ impl Cli {
             Command::Sandbox(args) => args.run(global).await,
             Command::Workspace(args) => args.run(global).await,
             Command::Logs(args) => args.run(global).await,
+            Command::Policy(args) => args.run(),
             Command::Forward(args) => args.run(global).await,
             Command::Doctor(args) => args.run(global).await,
             Command::Completions(args) => args.run(),

@@ -9,7 +9,7 @@ pub(crate) enum Exit {
     Command(u8),
     /// 1: something on this side: a file, a directory; or `doctor` found something that is broken.
     Local,
-    /// 2: usage, or a value that the gateway refused.
+    /// 2: usage, a value that the gateway refused, or a policy file that is not valid.
     Usage,
     /// 3: not found.
     NotFound,
@@ -56,7 +56,7 @@ Exit codes:
        with the status of what they ran (128+n if signal n ended it)
     1  something on this side failed: a file, a directory, a local port;
        or `doctor` found something that is broken
-    2  usage, or a value that the gateway refused
+    2  usage, a value that the gateway refused, or a policy file that is not valid
     3  not found
     4  conflict: it exists already, or the phase forbids it
     5  the gateway cannot be reached or is unhealthy

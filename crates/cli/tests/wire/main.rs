@@ -7,5 +7,6 @@ mod files;
 mod forward;
 mod lifecycle;
 mod offline;
+mod policy;
 mod run;
 mod tls;

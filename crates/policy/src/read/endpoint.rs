@@ -271,6 +271,13 @@ fn request(
         let mut query = BTreeMap::new();
         for (key, node) in spot.node.entries() {
             let path = crate::shape::join(spot.path, &key.text);
+            if key.text.chars().any(char::is_control) {
+                found.wrong(
+                    key.at,
+                    &path,
+                    "a parameter's name has no control characters",
+                );
+            }
             let patterns = parameter(Spot { node, path: &path }, found);
             query.insert(key.text.clone(), patterns);
         }

@@ -242,6 +242,7 @@ fn rules_need_a_protocol_that_is_inspected_and_say_something() {
         "protocol: rest\nrules: [{ allow: { query: { a: {} } } }]",
         "protocol: rest\nrules: [{ allow: { query: { a: { any: [] } } } }]",
         "protocol: rest\nrules: [{ allow: { query: { a: { any: [x], glob: y } } } }]",
+        "protocol: rest\nrules: [{ allow: { query: { \"a\\e\": b } } }]",
         "protocol: REST\naccess: full",
     ] {
         wrong(&endpoint(&format!("{api}{lines}")));
