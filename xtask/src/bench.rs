@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: what our commands cost beside the engine's own, medians of one run on one engine with one
 //! image. A machine drifts within the hour, so ours and theirs alternate, and only ratios count.
 
-mod engine_outages;
+mod engine_restarts;
 mod memory;
 mod outages;
 mod report;
@@ -24,8 +24,10 @@ use samples::Samples;
 enum Part {
     /// Commands, memory, the list, sizes
     Commands,
-    /// What an outage of the gateway or of the engine costs
+    /// What an outage of the gateway costs
     Outages,
+    /// What a restart of the engine costs
+    Restarts,
 }
 
 #[derive(clap::Args)]
@@ -53,7 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted(Part::Outages) {
         outages::measure(&dist, &engine, &mut report)?;
-        engine_outages::measure(&dist, &mut report)?;
+    }
+    if wanted(Part::Restarts) {
+        engine_restarts::measure(&dist, &mut report)?;
     }
     engine.stop()?;
     say::line(&report.table());
