@@ -4,6 +4,7 @@
 mod engine_restarts;
 mod memory;
 mod outages;
+mod policy;
 mod report;
 mod rpc;
 mod samples;
@@ -28,6 +29,8 @@ enum Part {
     Outages,
     /// What a restart of the engine costs
     Restarts,
+    /// What a decision costs; needs no engine
+    Policy,
 }
 
 #[derive(clap::Args)]
@@ -44,26 +47,38 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    packages::ensure(packages::Purpose::Tests)?;
-    let dist = build::build(false)?;
-    let engine = with_engine::start()?;
-    let mut report = Report::default();
-    report.engine(&engine_version(&engine)?);
     let wanted = |part| args.part.is_empty() || args.part.contains(&part);
-    if wanted(Part::Commands) {
-        commands(&dist, &engine, args.runs, &mut report)?;
+    let mut report = Report::default();
+    if wanted(Part::Policy) {
+        policy::measure(&mut report)?;
     }
-    if wanted(Part::Outages) {
-        outages::measure(&dist, &engine, &mut report)?;
+    if [Part::Commands, Part::Outages, Part::Restarts]
+        .into_iter()
+        .any(wanted)
+    {
+        beside_an_engine(args, wanted, &mut report)?;
     }
-    if wanted(Part::Restarts) {
-        engine_restarts::measure(&dist, &mut report)?;
-    }
-    engine.stop()?;
     say::line(&report.table());
     report.write(&args.output)?;
     say::line(&format!("written to {}", args.output.display()));
     Ok(())
+}
+
+fn beside_an_engine(args: &Args, wanted: impl Fn(Part) -> bool, report: &mut Report) -> Result<()> {
+    packages::ensure(packages::Purpose::Tests)?;
+    let dist = build::build(false)?;
+    let engine = with_engine::start()?;
+    report.engine(&engine_version(&engine)?);
+    if wanted(Part::Commands) {
+        commands(&dist, &engine, args.runs, report)?;
+    }
+    if wanted(Part::Outages) {
+        outages::measure(&dist, &engine, report)?;
+    }
+    if wanted(Part::Restarts) {
+        engine_restarts::measure(&dist, report)?;
+    }
+    engine.stop()
 }
 
 fn commands(dist: &Path, engine: &Engine, runs: u32, report: &mut Report) -> Result<()> {

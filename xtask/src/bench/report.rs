@@ -74,7 +74,12 @@ impl Report {
 
     /// For people, in Markdown so that it can be taken over into docs/performance.md.
     pub(super) fn table(&self) -> String {
-        let mut text = format!("\n{}, medians of one run\n\n", self.engine);
+        let engine = if self.engine.is_empty() {
+            "No engine"
+        } else {
+            &self.engine
+        };
+        let mut text = format!("\n{engine}, medians of one run\n\n");
         text.push_str(
             "| what | ours | engine | ratio | bound | |\n|---|---:|---:|---:|---:|---|\n",
         );
