@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use openshell_core::bootstrap::NO_BOOTSTRAP_EXIT;
 use openshell_proto::link::main_state::State;
 use openshell_proto::link::{ProcessSpec, StopRequest};
 
@@ -231,11 +232,12 @@ async fn without_a_bootstrap_it_says_why_and_ends() {
     sandbox.exit_code().await;
     // Its bootstrap was for one use.
     docker(&["start", &sandbox.id]);
-    assert_eq!(sandbox.exit_code().await, 70);
+    let code = i32::from(NO_BOOTSTRAP_EXIT);
+    assert_eq!(sandbox.exit_code().await, code);
     let logs = std::process::Command::new("docker")
         .args(["logs", &sandbox.id])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&logs.stderr).into_owned();
-    assert!(said.contains("cannot read the bootstrap"), "{said}");
+    assert!(said.contains("no bootstrap was handed over"), "{said}");
 }
